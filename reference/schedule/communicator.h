@@ -1,0 +1,127 @@
+#pragma once
+// What moves rows between ranks.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace bdlm {
+
+/// How elements of one type are moved. Elements may be host objects (exact rationals), so a
+/// communicator that cannot move bytes of that type refuses it.
+struct ElementType {
+  const char* name;
+  /// Bytes an element has on the wire.
+  int64_t bytes;
+  /// True when elements may be moved as plain bytes.
+  bool trivial;
+  /// dst[i] = src[i]
+  void (*copy)(void* dst, const void* src, int64_t count);
+  /// dst[i] += src[i]
+  void (*add)(void* dst, const void* src, int64_t count);
+  /// The address of element `index`.
+  void* (*at)(void* data, int64_t index);
+};
+
+/// `count` elements at `data`.
+struct Payload {
+  void* data = nullptr;
+  int64_t count = 0;
+  const ElementType* type = nullptr;
+  int64_t bytes() const { return type == nullptr ? 0 : count * type->bytes; }
+};
+
+/// A payload for, or from, one peer.
+struct PeerPayload {
+  int peer = 0;
+  Payload payload;
+};
+
+enum class Operation : uint8_t { all_gather, reduce_scatter, send, receive, all_reduce };
+const char* name(Operation op);
+
+/// One line of a rank's ordered log.
+struct LogEntry {
+  Operation operation;
+  /// Bytes that this rank sent (for `receive`: that came in), padding included.
+  int64_t bytes;
+  /// The other rank of a send or receive; -1 for a collective.
+  int peer;
+  /// What the transfer was for: "attention", "parameters", "loss".
+  std::string purpose;
+  friend bool operator==(const LogEntry&, const LogEntry&) = default;
+};
+
+/// A transfer in flight. Every ticket is waited for exactly once, in any order.
+struct Ticket {
+  int64_t id = -1;
+};
+
+/// A group of ranks. Every rank calls the same operations in the same order. Payloads stay in place
+/// and untouched until the wait returns. Sums are taken in rank order, so results do not depend on
+/// timing. Throws CommunicationError when peers disagree about an operation, or one is lost or late.
+///
+/// Bytes are counted here, once for every transport: all-gather sends its shard to P - 1 ranks;
+/// reduce-scatter sends all but its own shard; a message its payload; all-reduce both of the first.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// `receive` (P * send.count elements) becomes the `send` of all ranks, in rank order.
+  Ticket all_gather(Payload send, Payload receive, std::string_view purpose);
+  /// `receive` (send.count / P elements) becomes the sum over ranks of their slice for this rank.
+  Ticket reduce_scatter(Payload send, Payload receive, std::string_view purpose);
+  /// Sends and receives of one group, none of which waits for another. Empty payloads are not sent.
+  Ticket exchange(const std::vector<PeerPayload>& sends, const std::vector<PeerPayload>& receives,
+                  std::string_view purpose);
+  /// `data` becomes the sum over ranks. Blocks.
+  void all_reduce(Payload data, std::string_view purpose);
+  /// Blocks until the transfer is complete.
+  void wait(Ticket ticket);
+
+  const std::vector<LogEntry>& log() const { return log_; }
+  /// Bytes sent so far for `purpose`.
+  int64_t bytes_sent(std::string_view purpose) const;
+  void clear_log() { log_.clear(); }
+
+ protected:
+  virtual Ticket start_all_gather(Payload send, Payload receive) = 0;
+  virtual Ticket start_reduce_scatter(Payload send, Payload receive) = 0;
+  virtual Ticket start_exchange(const std::vector<PeerPayload>& sends,
+                                const std::vector<PeerPayload>& receives) = 0;
+  virtual void do_all_reduce(Payload data) = 0;
+  virtual void do_wait(Ticket ticket) = 0;
+
+ private:
+  std::vector<LogEntry> log_;
+};
+
+/// The name and the bytes of T on the wire. Arithmetic types go as they are; any other type is a host
+/// object, which counts as sizeof(T) and never leaves the process.
+template <class T>
+const ElementType* element_type() {
+  static const ElementType type{
+      std::is_same_v<T, double>  ? "f64"
+      : std::is_same_v<T, float> ? "f32"
+                                 : "host object",
+      static_cast<int64_t>(sizeof(T)),
+      std::is_arithmetic_v<T>,
+      [](void* dst, const void* src, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          static_cast<T*>(dst)[i] = static_cast<const T*>(src)[i];
+        }
+      },
+      [](void* dst, const void* src, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          static_cast<T*>(dst)[i] += static_cast<const T*>(src)[i];
+        }
+      },
+      [](void* data, int64_t i) -> void* { return static_cast<T*>(data) + i; }};
+  return &type;
+}
+
+}  // namespace bdlm
