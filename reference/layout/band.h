@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "reference/layout/interval.h"
 
@@ -42,5 +43,14 @@ struct Band {
 
   friend bool operator==(const Band&, const Band&) = default;
 };
+
+/// The same pairs, without the rows that see nothing.
+Band trim(Band band);
+
+/// The pairs of `bands` whose key is in `keys`, trimmed; a band may fall into several.
+std::vector<Band> restrict_keys(const std::vector<Band>& bands, const IntervalSet& keys);
+
+/// The number of pairs of all bands together.
+int64_t pairs(const std::vector<Band>& bands);
 
 }  // namespace bdlm
