@@ -25,6 +25,10 @@ struct ElementType {
   void* (*at)(void* data, int64_t index);
 };
 
+/// True when elements of the two types may stand for each other. Host objects of two types may have
+/// the same name and size, so they are told apart by their description's address.
+bool same_type(const ElementType& a, const ElementType& b);
+
 /// `count` elements at `data`.
 struct Payload {
   void* data = nullptr;
@@ -60,11 +64,14 @@ struct Ticket {
 };
 
 /// A group of ranks. Every rank calls the same operations in the same order. Payloads stay in place
-/// and untouched until the wait returns. Sums are taken in rank order, so results do not depend on
-/// timing. Throws CommunicationError when peers disagree about an operation, or one is lost or late.
+/// and untouched until the wait returns; no two of one operation may overlap where one of them
+/// receives. Sums are taken in rank order, so results do not depend on timing. Throws InputError
+/// when a rank's own arguments are wrong, LogicError when a ticket is not in flight,
+/// CommunicationError when peers disagree about an operation, or one is lost or late.
 ///
 /// Bytes are counted here, once for every transport: all-gather sends its shard to P - 1 ranks;
-/// reduce-scatter sends all but its own shard; a message its payload; all-reduce both of the first.
+/// reduce-scatter sends all but its own shard; a message its payload; all-reduce both of the first,
+/// over a count padded to a multiple of P.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -75,7 +82,9 @@ class Communicator {
   Ticket all_gather(Payload send, Payload receive, std::string_view purpose);
   /// `receive` (send.count / P elements) becomes the sum over ranks of their slice for this rank.
   Ticket reduce_scatter(Payload send, Payload receive, std::string_view purpose);
-  /// Sends and receives of one group, none of which waits for another. Empty payloads are not sent.
+  /// Sends and receives of one group, none of which waits for another: at most one message each way
+  /// between two ranks. Empty payloads are neither sent nor logged. Every rank of the group calls
+  /// it, also one that has nothing to send or receive.
   Ticket exchange(const std::vector<PeerPayload>& sends, const std::vector<PeerPayload>& receives,
                   std::string_view purpose);
   /// `data` becomes the sum over ranks. Blocks.
@@ -89,6 +98,8 @@ class Communicator {
   void clear_log() { log_.clear(); }
 
  protected:
+  // The arguments have been checked; the payloads of an exchange are not empty. Every start returns
+  // a ticket that no transfer in flight has.
   virtual Ticket start_all_gather(Payload send, Payload receive) = 0;
   virtual Ticket start_reduce_scatter(Payload send, Payload receive) = 0;
   virtual Ticket start_exchange(const std::vector<PeerPayload>& sends,
@@ -97,17 +108,33 @@ class Communicator {
   virtual void do_wait(Ticket ticket) = 0;
 
  private:
+  Ticket open(Ticket ticket);
+
   std::vector<LogEntry> log_;
+  /// The ids of the tickets that have not been waited for.
+  std::vector<int64_t> in_flight_;
 };
 
-/// The name and the bytes of T on the wire. Arithmetic types go as they are; any other type is a host
-/// object, which counts as sizeof(T) and never leaves the process.
+/// "f64", "i32", "u8" and so on for arithmetic types.
+template <class T>
+constexpr const char* element_name() {
+  if constexpr (std::is_floating_point_v<T>) {
+    return sizeof(T) == 4 ? "f32" : sizeof(T) == 8 ? "f64" : "long double";
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+    return sizeof(T) == 1 ? "i8" : sizeof(T) == 2 ? "i16" : sizeof(T) == 4 ? "i32" : "i64";
+  } else if constexpr (std::is_integral_v<T>) {
+    return sizeof(T) == 1 ? "u8" : sizeof(T) == 2 ? "u16" : sizeof(T) == 4 ? "u32" : "u64";
+  } else {
+    return "host object";
+  }
+}
+
+/// The name and the bytes of T on the wire. Arithmetic types go as they are; any other type is a
+/// host object, which counts as sizeof(T) and never leaves the process.
 template <class T>
 const ElementType* element_type() {
   static const ElementType type{
-      std::is_same_v<T, double>  ? "f64"
-      : std::is_same_v<T, float> ? "f32"
-                                 : "host object",
+      element_name<T>(),
       static_cast<int64_t>(sizeof(T)),
       std::is_arithmetic_v<T>,
       [](void* dst, const void* src, int64_t n) {

@@ -1,0 +1,340 @@
+// bdlm plan: who owns what, how even the work is, what moves and what it takes in memory.
+
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "conformance/cli/command.h"
+#include "conformance/report/write_report.h"
+#include "reference/base/error.h"
+#include "reference/layout/config_json.h"
+#include "reference/layout/ledger.h"
+
+namespace bdlm {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+
+struct Options {
+  std::string model;
+  int64_t context = 0;
+  int ranks = 1;
+  std::vector<std::string> schemes;
+  int64_t block = 0;  // 0: the model's
+  std::string assignment = "dual-end";
+  std::string profile = "paper";
+  std::string checkpointing = "full-recompute";
+  std::string clean;  // empty: the model's
+  std::string json;
+};
+
+template <class Value>
+Value parse_word(const char* option, const std::string& text,
+                 const std::vector<std::pair<std::string, Value>>& words) {
+  std::string known;
+  for (const auto& [word, value] : words) {
+    if (text == word) {
+      return value;
+    }
+    known += (known.empty() ? "" : ", ") + word;
+  }
+  throw InputError(join(option, " is '", text, "'; allowed are ", known));
+}
+
+/// Everything about one scheme.
+struct SchemePlan {
+  Ownership ownership;
+  Ledger ledger;
+  /// Attended pairs of a forward pass by rank, all attention layers together.
+  std::vector<int64_t> pairs;
+  double imbalance = 1;
+  /// The rank whose attention tensors of one layer are largest, and that layer.
+  AttentionMemory memory;
+  int64_t memory_layer = 0;
+};
+
+std::vector<int64_t> pairs_by_rank(const Architecture& model, const Sequence& sequence,
+                                   const Ownership& ownership, CleanRule clean) {
+  std::map<int64_t, int64_t> layers_by_window;
+  for (const LayerShape& layer : model.layers) {
+    if (layer.kind != LayerKind::delta) {
+      ++layers_by_window[layer.window];
+    }
+  }
+  std::vector<int64_t> out(ownership.ranks, 0);
+  for (const auto& [window, layers] : layers_by_window) {
+    const LayerRule rule{clean, window};
+    for (int r = 0; r < ownership.ranks; ++r) {
+      for (const Segment& segment : ownership.rows[r].segments()) {
+        for (const Stream key : {Stream::corrupted, Stream::clean}) {
+          out[r] +=
+              layers * pairs(visible_bands(sequence, rule, segment.stream, segment.rows, key));
+        }
+      }
+    }
+  }
+  return out;
+}
+
+SchemePlan make_plan(const Architecture& model, const Sequence& sequence, Scheme scheme,
+                     const Options& options, const LedgerOptions& base, CleanRule clean) {
+  SchemePlan plan;
+  const int ranks = scheme == Scheme::monolithic ? 1 : options.ranks;
+  plan.ownership = divide(sequence, scheme, ranks,
+                          {parse_assignment(options.assignment), false, {clean, 0}});
+  LedgerOptions ledger_options = base;
+  ledger_options.scheme = scheme;
+  ledger_options.ranks = ranks;
+  ledger_options.blocks_of_rank = plan.ownership.blocks;
+  plan.ledger = make_ledger(model, sequence, ledger_options);
+  plan.pairs = pairs_by_rank(model, sequence, plan.ownership, clean);
+  const int64_t most = *std::max_element(plan.pairs.begin(), plan.pairs.end());
+  double mean = 0;
+  for (const int64_t n : plan.pairs) {
+    mean += static_cast<double>(n) / ranks;
+  }
+  plan.imbalance = static_cast<double>(most) / mean;
+  for (int64_t layer = 0; layer < model.layer_count(); ++layer) {
+    const bool first_of_kind =
+        std::find(model.layers.begin(), model.layers.begin() + layer, model.layers[layer]) ==
+        model.layers.begin() + layer;
+    if (model.layers[layer].kind == LayerKind::delta || !first_of_kind) {
+      continue;
+    }
+    for (const AttentionRole& role : model.roles()) {
+      for (const AttentionMemory& memory :
+           attention_memory(model, sequence, ledger_options, layer, role)) {
+        if (memory.total() > plan.memory.total()) {
+          plan.memory = memory;
+          plan.memory_layer = layer;
+        }
+      }
+    }
+  }
+  return plan;
+}
+
+/// GiB that the covered entries send, mean over ranks.
+double covered_gib(const Ledger& ledger) {
+  double bytes = 0;
+  for (const LedgerEntry& entry : ledger.entries) {
+    if (entry.covered) {
+      for (int64_t r = 0; r < ledger.options.ranks; ++r) {
+        bytes += static_cast<double>(entry.step_bytes(r));
+      }
+    }
+  }
+  return bytes / static_cast<double>(ledger.options.ranks) / gib;
+}
+
+OrderedJson intervals_json(const IntervalSet& set) {
+  OrderedJson out = OrderedJson::array();
+  for (const Interval& i : set) {
+    out.push_back({i.begin, i.end});
+  }
+  return out;
+}
+
+OrderedJson scheme_json(const SchemePlan& plan, const Architecture& model) {
+  const Ledger& ledger = plan.ledger;
+  const AttentionMemory& m = plan.memory;
+  OrderedJson out;
+  out["name"] = name(plan.ownership.scheme);
+  out["ranks"] = plan.ownership.ranks;
+  out["traffic_gib_per_gpu"] =
+      ledger.complete() ? OrderedJson(ledger.mean_gib()) : OrderedJson(nullptr);
+  out["covered_traffic_gib_per_gpu"] = covered_gib(ledger);
+  out["transfers"] = OrderedJson::array();
+  for (const LedgerEntry& entry : ledger.entries) {
+    OrderedJson e;
+    e["role"] = entry.role;
+    e["layers"] = entry.layers;
+    e["kind"] = name(entry.shape.kind);
+    e["covered"] = entry.covered;
+    if (entry.covered) {
+      e["transfer"] = name(entry.transfer);
+      e["padded_rows"] = entry.padded_rows;
+      e["forward_passes"] = entry.forward_passes;
+      e["bytes_forward_by_rank"] = entry.bytes_forward;
+      e["bytes_backward_by_rank"] = entry.bytes_backward;
+    } else {
+      e["reason"] = entry.reason;
+    }
+    out["transfers"].push_back(e);
+  }
+  out["pairs_by_rank"] = plan.pairs;
+  out["pairs_max_over_mean"] = plan.imbalance;
+  out["attention_memory"] = {{"layer", plan.memory_layer},
+                             {"kind", name(model.layers[plan.memory_layer].kind)},
+                             {"total_bytes", m.total()},
+                             {"q_bytes", m.q},
+                             {"kv_bytes", m.kv},
+                             {"o_bytes", m.o},
+                             {"lse_bytes", m.lse},
+                             {"gathered_bytes", m.gathered},
+                             {"gathered_gradient_bytes", m.gathered_gradients},
+                             {"replicated_bytes", m.replicated}};
+  out["owners"] = OrderedJson::array();
+  for (int r = 0; r < plan.ownership.ranks; ++r) {
+    OrderedJson o;
+    o["rank"] = r;
+    o["corrupted"] = intervals_json(plan.ownership.rows[r].rows(Stream::corrupted));
+    o["clean"] = intervals_json(plan.ownership.rows[r].rows(Stream::clean));
+    out["owners"].push_back(o);
+  }
+  return out;
+}
+
+std::string text_of(const IntervalSet& set) {
+  std::string out;
+  for (size_t i = 0; i < set.size(); ++i) {
+    if (i == 4 && set.size() > 5) {
+      return out + join(" and ", set.size() - i, " more");
+    }
+    out += join(i > 0 ? " " : "", set[i]);
+  }
+  return out.empty() ? "nothing" : out;
+}
+
+void print(std::ostream& out, const std::vector<SchemePlan>& plans, const std::string& heading) {
+  out << heading;
+  char line[200];
+  std::snprintf(line, sizeof line, "\n%-11s %5s  %17s  %14s  %16s\n", "scheme", "ranks",
+                "traffic", "pairs", "attention memory");
+  out << line;
+  std::snprintf(line, sizeof line, "%-11s %5s  %17s  %14s  %16s\n", "", "", "GiB/GPU and step",
+                "max/mean", "GiB a layer");
+  out << line;
+  bool partial = false;
+  for (const SchemePlan& plan : plans) {
+    partial = partial || !plan.ledger.complete();
+    std::snprintf(line, sizeof line, "%-11s %5d  %16.2f%s  %14.4f  %16.2f\n",
+                  name(plan.ownership.scheme), plan.ownership.ranks, covered_gib(plan.ledger),
+                  plan.ledger.complete() ? " " : "*", plan.imbalance,
+                  static_cast<double>(plan.memory.total()) / gib);
+    out << line;
+  }
+  if (partial) {
+    for (const LedgerEntry& entry : plans.front().ledger.entries) {
+      if (!entry.covered) {
+        out << "* without " << entry.layers.size() << ' ' << name(entry.shape.kind)
+            << " layers: " << entry.reason << '\n';
+      }
+    }
+  }
+  out << "\ntraffic: bytes sent for attention, mean over ranks. pairs: attended (query, key) pairs of "
+         "a rank.\nattention memory: Q, K, V, O, log-sum-exp of the largest layer on the fullest "
+         "rank, with what it\ngathers or replicates.\n";
+  for (const SchemePlan& plan : plans) {
+    out << '\n' << name(plan.ownership.scheme) << ": who holds which rows\n";
+    for (int r = 0; r < plan.ownership.ranks; ++r) {
+      if (r == 16) {
+        out << "  and " << plan.ownership.ranks - r << " more ranks (all of them in --json)\n";
+        break;
+      }
+      const RowSet& rows = plan.ownership.rows[r];
+      out << "  rank " << r << "  corrupted " << text_of(rows.rows(Stream::corrupted)) << "  clean "
+          << text_of(rows.rows(Stream::clean)) << '\n';
+    }
+  }
+}
+
+int plan(const Options& options) {
+  const Architecture model = find_architecture(options.model);
+  require(model.family != Family::drafter, "model '", model.name,
+          "' is a drafter, whose rows are anchors and not a sequence; plans are made for "
+          "dense_gqa, moe_sliding and hybrid_delta");
+  require(options.context >= 1 && options.context <= int64_t{1} << 31, "--context is ",
+          options.context, "; allowed is 1 to 2^31 tokens");
+  require(options.ranks >= 1 && options.ranks <= 4096, "--ranks is ", options.ranks,
+          "; allowed is 1 to 4096");
+  require(options.block >= 0, "--block is ", options.block, "; it must be at least 1");
+  const int64_t block = options.block > 0 ? options.block : model.block_size;
+  const Sequence sequence = Sequence::uniform(options.context, block);
+  const CleanRule clean =
+      options.clean.empty()
+          ? model.clean_rule()
+          : parse_word<CleanRule>("--clean", options.clean,
+                                  {{"block-causal", CleanRule::block_causal},
+                                   {"token-causal", CleanRule::token_causal}});
+  LedgerOptions base;
+  base.bytes = parse_word<ElementBytes>("--profile", options.profile,
+                                        {{"paper", ElementBytes::paper()},
+                                         {"as-run", ElementBytes::as_run()},
+                                         {"f64", ElementBytes::f64()}});
+  base.checkpointing =
+      parse_word<Checkpointing>("--checkpointing", options.checkpointing,
+                                {{"full-recompute", Checkpointing::full_recompute},
+                                 {"keep-kv", Checkpointing::keep_kv},
+                                 {"none", Checkpointing::none}});
+  base.clean_rule = clean;
+
+  std::vector<SchemePlan> plans;
+  for (const Scheme scheme :
+       parse_schemes(options.schemes,
+                     {Scheme::monolithic, Scheme::cp, Scheme::bp, Scheme::csbp})) {
+    plans.push_back(make_plan(model, sequence, scheme, options, base, clean));
+  }
+  const std::string heading =
+      join(model.name, " (", name(model.family), "), ", model.layer_count(), " layers, ",
+           options.context, " tokens in ", sequence.blocks(), " blocks of ", block, ", ", name(clean),
+           " clean rows, ", options.assignment, " blocks\nprofile ", options.profile, ": K,V ",
+           base.bytes.gather, " bytes an element, their gradients ", base.bytes.scatter,
+           "; checkpointing ", options.checkpointing, "\n");
+  print(options.json == "-" ? std::cerr : std::cout, plans, heading);
+  if (!options.json.empty()) {
+    OrderedJson out;
+    out["format"] = "bdlm-plan-1";
+    out["model"] = model.name;
+    out["family"] = name(model.family);
+    out["inferred"] = model.inferred;
+    out["layers"] = model.layer_count();
+    out["context"] = options.context;
+    out["ranks"] = options.ranks;
+    out["block"] = block;
+    out["blocks"] = sequence.blocks();
+    out["clean_rule"] = name(clean);
+    out["assignment"] = options.assignment;
+    out["profile"] = options.profile;
+    out["element_bytes"] = {{"gather", base.bytes.gather}, {"scatter", base.bytes.scatter}};
+    out["checkpointing"] = options.checkpointing;
+    out["schemes"] = OrderedJson::array();
+    for (const SchemePlan& p : plans) {
+      out["schemes"].push_back(scheme_json(p, model));
+    }
+    ReportSink sink(options.json, std::cout);
+    sink.write(out.dump(1) + "\n");
+    sink.close();
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("plan", "Who owns what, balance, traffic and memory of a model");
+  command->add_option("--model", options->model, "A known name, or a config.json")->required();
+  command->add_option("--context", options->context, "Tokens of the sequence")->required();
+  command->add_option("--ranks", options->ranks, "Ranks that share it")->required();
+  command->add_option("--scheme", options->schemes, "monolithic, cp, bp, csbp, or all")
+      ->delimiter(',');
+  command->add_option("--block", options->block, "Block size; default is the model's");
+  command->add_option("--assignment", options->assignment, "dual-end, contiguous or balanced")
+      ->capture_default_str();
+  command->add_option("--clean", options->clean,
+                      "block-causal or token-causal clean rows; default is the model's");
+  command->add_option("--profile", options->profile,
+                      "Element sizes: paper (bf16), as-run (gradients fp32), f64")
+      ->capture_default_str();
+  command->add_option("--checkpointing", options->checkpointing,
+                      "full-recompute, keep-kv or none")
+      ->capture_default_str();
+  command->add_option("--json", options->json, "Write the plan as JSON; - is standard output");
+  command->callback([options, &status] { status = plan(*options); });
+}
+
+}  // namespace bdlm

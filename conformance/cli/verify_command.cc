@@ -1,0 +1,244 @@
+// bdlm verify: runs the cases of the suite and judges them.
+
+#include <condition_variable>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "conformance/cli/command.h"
+#include "conformance/report/table.h"
+#include "conformance/report/write_report.h"
+#include "conformance/suites/suite.h"
+#include "reference/base/error.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace bdlm {
+namespace {
+
+struct Options {
+  std::string level = "quick";
+  std::string ids = "*";
+  std::vector<std::string> tiers;
+  std::vector<std::string> schemes;
+  std::vector<int> ranks;
+  std::string shard = "1/1";
+  int jobs = 0;
+  bool strict = false;
+  bool list = false;
+  bool verbose = false;
+  std::string json;
+  std::string jsonl;
+  std::string junit;
+};
+
+/// The i-th of n parts, as `--shard i/n` asks for.
+struct Shard {
+  int64_t index = 1;
+  int64_t count = 1;
+};
+
+Shard parse_shard(const std::string& text) {
+  Shard shard;
+  char slash = 0;
+  std::istringstream in(text);
+  in >> shard.index >> slash >> shard.count;
+  require(in && in.peek() == std::istringstream::traits_type::eof() && slash == '/' &&
+              shard.count >= 1 && shard.index >= 1 && shard.index <= shard.count,
+          "--shard is '", text, "'; allowed is i/n with 1 <= i <= n, for instance 2/4");
+  return shard;
+}
+
+/// Runs cases on several threads and hands their results over in the order of the cases.
+template <class Take>
+void run_all(const std::vector<SuiteCase>& cases, int jobs, const Take& take) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::optional<CaseResult>> results(cases.size());
+  size_t next = 0;
+  std::vector<std::jthread> workers;
+  for (int j = 0; j < jobs; ++j) {
+    workers.emplace_back([&](const std::stop_token& stop) {
+#ifdef _OPENMP
+      // Cases run beside each other; within one, the ranks are threads already.
+      omp_set_num_threads(1);
+#endif
+      while (!stop.stop_requested()) {
+        size_t mine = 0;
+        {
+          const std::lock_guard lock(mutex);
+          if (next >= cases.size()) {
+            return;
+          }
+          mine = next++;
+        }
+        CaseResult result = run_case(cases[mine]);
+        const std::lock_guard lock(mutex);
+        results[mine] = std::move(result);
+        changed.notify_one();
+      }
+    });
+  }
+  for (size_t i = 0; i < cases.size(); ++i) {
+    CaseResult result;
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return results[i].has_value(); });
+      result = std::move(*results[i]);
+      results[i].emplace();
+    }
+    take(std::move(result));
+  }
+}
+
+/// What the cases of one tier and scheme came to.
+struct Group {
+  Summary summary;
+  double worst = 0;  // err_over_bound
+  double seconds = 0;
+};
+
+void print_groups(std::ostream& out, const std::map<std::string, Group>& groups) {
+  char line[200];
+  std::snprintf(line, sizeof line, "%-6s %-12s %8s %6s %9s %8s %12s %9s\n", "tier", "scheme", "cases",
+                "PASS", "MARGINAL", "FAIL...", "err/bound", "seconds");
+  out << line;
+  for (const auto& [key, group] : groups) {
+    const int64_t good = group.summary[Verdict::pass] + group.summary[Verdict::marginal];
+    const size_t space = key.find(' ');
+    std::snprintf(line, sizeof line, "%-6s %-12s %8lld %6lld %9lld %8lld %12s %9.1f\n",
+                  key.substr(0, space).c_str(), key.substr(space + 1).c_str(),
+                  static_cast<long long>(group.summary.cases()),
+                  static_cast<long long>(group.summary[Verdict::pass]),
+                  static_cast<long long>(group.summary[Verdict::marginal]),
+                  static_cast<long long>(group.summary.cases() - good),
+                  group.worst > 0 ? join(group.worst).substr(0, 8).c_str() : "-", group.seconds);
+    out << line;
+  }
+}
+
+double worst_of(const CaseResult& result) {
+  double worst = 0;
+  for (const TensorResult& tensor : result.tensors) {
+    const Figure* figure = find_figure(tensor.figures, "err_over_bound");
+    if (figure != nullptr && std::holds_alternative<double>(*figure)) {
+      worst = std::max(worst, std::get<double>(*figure));
+    }
+  }
+  return worst;
+}
+
+Selection selection_of(const Options& options) {
+  Selection selection;
+  selection.level = parse_level(options.level);
+  selection.ids = options.ids;
+  selection.tiers = options.tiers;
+  if (!options.schemes.empty()) {
+    selection.schemes =
+        parse_schemes(options.schemes, {Scheme::cp, Scheme::bp, Scheme::csbp});
+  }
+  for (const int ranks : options.ranks) {
+    require(ranks >= 1 && ranks <= 1024, "--ranks is ", ranks, "; allowed is 1 to 1024");
+  }
+  selection.ranks = options.ranks;
+  return selection;
+}
+
+int verify(const Options& options) {
+  check_report_paths({options.json, options.jsonl, options.junit});
+  const Shard shard = parse_shard(options.shard);
+  require(options.jobs >= 0, "--jobs is ", options.jobs, "; allowed is 1 or more, or 0 for all cores");
+  std::vector<SuiteCase> cases;
+  {
+    std::vector<SuiteCase> all = select_cases(selection_of(options));
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (static_cast<int64_t>(i) % shard.count == shard.index - 1) {
+        cases.push_back(std::move(all[i]));
+      }
+    }
+  }
+  const bool to_stdout = options.json == "-" || options.jsonl == "-" || options.junit == "-";
+  std::ostream& out = to_stdout ? std::cerr : std::cout;
+  if (options.list) {
+    for (const SuiteCase& c : cases) {
+      out << c.tier << ' ' << c.id << '\n';
+    }
+    return 0;
+  }
+  std::optional<ReportSink> lines;
+  if (!options.jsonl.empty()) {
+    lines.emplace(options.jsonl, std::cout);
+  }
+  Table table(out,
+              {{"err_over_bound", "err/bound", "largest difference over its bound; above 1 is wrong"},
+               {"differing", "differing", "exact values that are not equal; above 0 is wrong"}},
+              72, options.strict);
+  if (options.verbose) {
+    table.head();
+  }
+  std::map<std::string, Group> groups;
+  std::vector<CaseResult> results;
+  {
+    Progress progress(!options.verbose);
+    const int jobs = options.jobs > 0 ? options.jobs
+                                      : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    run_all(cases, jobs, [&](CaseResult result) {
+      const SuiteCase& c = cases[results.size()];
+      Group& group = groups[c.tier + ' ' + name(c.scheme)];
+      group.summary.add(result.verdict);
+      group.worst = std::max(group.worst, worst_of(result));
+      group.seconds += result.seconds.value_or(0);
+      if (lines) {
+        lines->write(json_line(result));
+      }
+      if (options.verbose || result.verdict != Verdict::pass) {
+        table.row(result);
+      }
+      results.push_back(std::move(result));
+      progress.show(join(results.size(), " of ", cases.size(), " cases, at ", c.tier, ' ', c.id));
+    });
+  }
+  print_groups(out, groups);
+  table.foot(summarize(results));
+  if (lines) {
+    lines->close();
+  }
+  const auto write = [&](const std::string& path, const std::string& text) {
+    if (!path.empty()) {
+      ReportSink sink(path, std::cout);
+      sink.write(text);
+      sink.close();
+    }
+  };
+  write(options.json, options.json.empty() ? "" : json_report(run_info(1), results));
+  write(options.junit, options.junit.empty() ? "" : junit_report(results, options.strict));
+  return exit_status(results, options.strict);
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("verify", "Run the cases of the suite and judge them");
+  command->add_option("--level", options->level, "quick, gate or full")->capture_default_str();
+  command->add_option("--case", options->ids, "Only ids that match this glob");
+  command->add_option("--tier", options->tiers, "Only these tiers: T0, T2, T3")->delimiter(',');
+  command->add_option("--scheme", options->schemes, "Only these schemes: cp, bp, csbp")
+      ->delimiter(',');
+  command->add_option("--ranks", options->ranks, "Only these numbers of ranks")->delimiter(',');
+  command->add_option("--shard", options->shard, "The i-th of n parts: i/n");
+  command->add_option("--jobs", options->jobs, "Cases beside each other; 0 is one a core");
+  command->add_flag("--strict", options->strict, "MISTRUSTED, SKIPPED and UNSUPPORTED fail too");
+  command->add_flag("--list", options->list, "Print the ids and run nothing");
+  command->add_flag("-v,--verbose", options->verbose, "A line for every tensor");
+  command->add_option("--json", options->json, "Write one JSON document; - is standard output");
+  command->add_option("--jsonl", options->jsonl, "Write a JSON line a case, as they come");
+  command->add_option("--junit", options->junit, "Write JUnit XML");
+  command->callback([options, &status] { status = verify(*options); });
+}
+
+}  // namespace bdlm

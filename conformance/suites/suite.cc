@@ -1,0 +1,76 @@
+#include "conformance/suites/suite.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "reference/base/error.h"
+
+namespace bdlm {
+namespace {
+
+template <class T>
+bool chosen(const std::vector<T>& list, const T& value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+}  // namespace
+
+std::vector<LayoutCase> selected_layouts(const Selection& selection) {
+  std::vector<LayoutCase> out;
+  for (const int ranks : selection.ranks.empty() ? rank_counts(selection.level) : selection.ranks) {
+    require(ranks >= 1, "the number of ranks is ", ranks, "; it must be at least 1");
+    for (const Scheme scheme : {Scheme::cp, Scheme::bp, Scheme::csbp}) {
+      if (chosen(selection.schemes, scheme)) {
+        const auto more = layout_cases(selection.level, scheme, ranks);
+        out.insert(out.end(), more.begin(), more.end());
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<SuiteCase> select_cases(const Selection& selection) {
+  static const std::vector<std::string> tiers{"T0", "T2", "T3"};
+  for (const std::string& tier : selection.tiers) {
+    require(std::find(tiers.begin(), tiers.end(), tier) != tiers.end(), "unknown tier '", tier,
+            "'; known are T0, T2, T3");
+  }
+  std::vector<SuiteCase> out;
+  const auto add = [&](const char* tier, auto make) {
+    if (!chosen<std::string>(selection.tiers, tier)) {
+      return;
+    }
+    for (SuiteCase& c : make(selection)) {
+      if (chosen(selection.schemes, c.scheme) && chosen(selection.ranks, c.ranks) &&
+          glob_match(selection.ids, c.id)) {
+        out.push_back(std::move(c));
+      }
+    }
+  };
+  add("T0", coverage_cases);
+  add("T2", exact_cases);
+  add("T3", double_cases);
+  add("T3", step_cases);
+  require(!out.empty(), "no case is selected; ids look like ",
+          "csbp-P2-L17-M3-h4k2-d2-blockcausal-integers-s1, and --case takes * and ?");
+  return out;
+}
+
+CaseResult run_case(const SuiteCase& suite_case) {
+  const auto begin = std::chrono::steady_clock::now();
+  CaseResult result;
+  try {
+    result = suite_case.run();
+  } catch (const std::exception& error) {
+    result = {};
+    result.verdict = Verdict::crash;
+    result.detail = error.what();
+  }
+  result.id = suite_case.id;
+  result.tier = suite_case.tier;
+  result.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+}  // namespace bdlm

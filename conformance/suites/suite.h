@@ -1,0 +1,55 @@
+#pragma once
+// The cases of the suite, and the driver that runs a choice of them.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "conformance/report/report.h"
+#include "conformance/suites/layout_case.h"
+
+namespace bdlm {
+
+/// One case: its name, what it belongs to, and how to judge it.
+struct SuiteCase {
+  std::string id;
+  /// "T0", "T2", "T3".
+  std::string tier;
+  Scheme scheme = Scheme::monolithic;
+  int ranks = 1;
+  /// Judges. May throw: then the case is a CRASH.
+  std::function<CaseResult()> run;
+};
+
+/// A choice of cases; empty lists choose all.
+struct Selection {
+  Level level = Level::quick;
+  /// A glob over ids.
+  std::string ids = "*";
+  std::vector<std::string> tiers;
+  std::vector<Scheme> schemes;
+  std::vector<int> ranks;
+};
+
+/// T0: plans as integers.
+std::vector<SuiteCase> coverage_cases(const Selection& selection);
+/// T2: the schemes in rational arithmetic.
+std::vector<SuiteCase> exact_cases(const Selection& selection);
+/// Judges one layout as T2 does.
+CaseResult judge_exact(const LayoutCase& layout);
+/// T3: the schemes in double, one attention layer.
+std::vector<SuiteCase> double_cases(const Selection& selection);
+/// T3: the schemes in double, whole training steps.
+std::vector<SuiteCase> step_cases(const Selection& selection);
+
+/// The selected cases of all tiers, cheapest tier first. Throws InputError for a tier or a broken
+/// glob, and when nothing is selected.
+std::vector<SuiteCase> select_cases(const Selection& selection);
+
+/// Runs a case. What it throws becomes a CRASH with the error's text.
+CaseResult run_case(const SuiteCase& suite_case);
+
+/// The schemes and ranks of a selection, each with its layouts.
+std::vector<LayoutCase> selected_layouts(const Selection& selection);
+
+}  // namespace bdlm

@@ -1,0 +1,31 @@
+#include "reference/base/text.h"
+
+#include <boost/test/unit_test.hpp>
+
+namespace bdlm {
+namespace {
+
+BOOST_AUTO_TEST_SUITE(text)
+
+BOOST_AUTO_TEST_CASE(control_characters_never_reach_a_message) {
+  BOOST_TEST(printable("a\nb\tc\x1b[0m\r\x7f") == "a\\nb\\tc\\x1b[0m\\x0d\\x7f");
+  BOOST_TEST(printable(std::string_view("\0x", 2)) == "\\x00x");
+}
+
+BOOST_AUTO_TEST_CASE(long_text_is_cut_between_utf8_sequences) {
+  BOOST_TEST(printable("abcdef", 6) == "abcdef");
+  BOOST_TEST(printable("abcdefg", 6) == "abcdef...");
+  BOOST_TEST(printable("abcd\xc3\xa9z", 5) == "abcd...");
+  BOOST_TEST(printable("abcd\xc3\xa9z", 6) == "abcd\xc3\xa9...");
+}
+
+BOOST_AUTO_TEST_CASE(lists_are_separated_by_commas) {
+  BOOST_TEST(listed({}) == "");
+  BOOST_TEST(listed({"a"}) == "a");
+  BOOST_TEST(listed({"a", "b", "c"}) == "a, b, c");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace bdlm

@@ -1,0 +1,39 @@
+#pragma once
+// A whole training step on ranks that are threads of this process.
+
+#include <mutex>
+#include <optional>
+
+#include "reference/parallel/rank_step.h"
+#include "reference/parallel/thread_communicator.h"
+
+namespace bdlm {
+
+/// The step under any decomposition of the case's sequence. All ranks must arrive at the same bits;
+/// throws LogicError if they do not.
+template <class T>
+StepResult<T> run_step(const DenseCase& step_case, const DenseParameters<T>& parameters,
+                       const Ownership& ownership, const StepOptions& options = {}) {
+  check(step_case);
+  std::vector<std::optional<StepOutcome<T>>> outcomes(ownership.ranks);
+  StepResult<T> result{T(0), DenseParameters<T>(step_case.config), {}};
+  result.logs.resize(ownership.ranks);
+  run_ranks(ownership.ranks, [&](Communicator& communicator) {
+    const int rank = communicator.rank();
+    const LayerPlans plans =
+        layer_plans(step_case.config, step_case.example.sequence, ownership, rank);
+    outcomes[rank] =
+        rank_step<T>(step_case, parameters, plans, ownership.counted[rank], communicator, options);
+    result.logs[rank] = communicator.log();
+  });
+  for (const std::optional<StepOutcome<T>>& outcome : outcomes) {
+    require<LogicError>(outcome->loss == outcomes[0]->loss &&
+                            outcome->gradients.values() == outcomes[0]->gradients.values(),
+                        "ranks disagree about the outcome of a step");
+  }
+  result.loss = outcomes[0]->loss;
+  result.gradients = std::move(outcomes[0]->gradients);
+  return result;
+}
+
+}  // namespace bdlm
