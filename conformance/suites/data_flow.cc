@@ -85,8 +85,8 @@ class RankFlow {
         violation("state ", s, " is never merged into state 0");
       }
     }
-    if (collectives_ != flow_.collectives_.size()) {
-      violation("has ", collectives_, " collectives where rank 0 has ", flow_.collectives_.size());
+    if (transfers_ != flow_.transfers_.size()) {
+      violation("starts ", transfers_, " transfers where rank 0 starts ", flow_.transfers_.size());
     }
   }
 
@@ -145,7 +145,7 @@ class RankFlow {
     if (!start(step.token, step.buffer)) {
       return;
     }
-    collective({false, step.shards, step.padded_rows});
+    collective({Kind::gather, step.shards, step.padded_rows});
     if (!partitions(plan_.buffers[step.buffer], *step.shards)) {
       violation("gathers shards that are not the rows of buffer ", step.buffer, ", each once");
     }
@@ -155,7 +155,7 @@ class RankFlow {
     if (!start(step.token, step.buffer)) {
       return;
     }
-    collective({true, step.shards, step.padded_rows});
+    collective({Kind::reduce_scatter, step.shards, step.padded_rows});
     give_back(step.buffer);
     if (!partitions(plan_.buffers[step.buffer], *step.shards)) {
       violation("scatters shards that are not the rows of buffer ", step.buffer, ", each once");
@@ -166,6 +166,7 @@ class RankFlow {
     if (!start(step.token, step.buffer)) {
       return;
     }
+    share({Kind::exchange, nullptr, 0});
     messages(step.sends, step.receives, plan_.rows, plan_.buffers[step.buffer]);
     if (!partitions(plan_.buffers[step.buffer], rows_of(step.receives))) {
       violation("receives rows that are not those of buffer ", step.buffer, ", each once");
@@ -176,6 +177,7 @@ class RankFlow {
     if (!start(step.token, step.buffer)) {
       return;
     }
+    share({Kind::exchange_back, nullptr, 0});
     messages(step.sends, step.receives, plan_.buffers[step.buffer], plan_.rows);
     give_back(step.buffer);
     if (!partitions(plan_.buffers[step.buffer], rows_of(step.sends))) {
@@ -193,6 +195,7 @@ class RankFlow {
   }
 
  private:
+  using Kind = DataFlow::Kind;
   enum class Gradient { none, held, returned };
 
   template <class... Parts>
@@ -238,36 +241,42 @@ class RankFlow {
     gradient_[buffer] = Gradient::returned;
   }
 
-  void collective(const DataFlow::Collective& mine) {
+  void collective(const DataFlow::Shared& mine) {
     const ShardMap& shards = *mine.shards;
     if (static_cast<int>(shards.size()) != plan_.ranks) {
-      violation("a collective has ", shards.size(), " shards for ", plan_.ranks, " ranks");
-      return;
+      return violation("a collective has ", shards.size(), " shards for ", plan_.ranks, " ranks");
     }
     if (!holds(plan_.rows, shards[plan_.rank])) {
       violation("its shard of a collective has rows that it does not hold");
     }
-    const size_t index = collectives_++;
     if (flow_.ranks_seen_ == 0) {
       for (const RowSet& shard : shards) {
         if (shard.size() > mine.padded_rows) {
           violation("a shard of ", shard.size(), " rows is padded to ", mine.padded_rows);
         }
       }
-      flow_.collectives_.push_back(mine);
+    }
+    share(mine);
+  }
+
+  /// A transfer that every rank starts: it must be that of the first rank.
+  void share(const DataFlow::Shared& mine) {
+    const size_t index = transfers_++;
+    if (flow_.ranks_seen_ == 0) {
+      flow_.transfers_.push_back(mine);
       return;
     }
-    if (index >= flow_.collectives_.size()) {
+    if (index >= flow_.transfers_.size()) {
       return;  // reported by their number
     }
-    const DataFlow::Collective& first = flow_.collectives_[index];
-    bool same = first.reduces == mine.reduces && first.padded_rows == mine.padded_rows;
+    const DataFlow::Shared& first = flow_.transfers_[index];
+    bool same = first.kind == mine.kind && first.padded_rows == mine.padded_rows;
     if (same && first.shards != mine.shards) {
-      same = std::equal(shards.begin(), shards.end(), first.shards->begin(), first.shards->end(),
-                        same_rows);
+      same = std::equal(mine.shards->begin(), mine.shards->end(), first.shards->begin(),
+                        first.shards->end(), same_rows);
     }
     if (!same) {
-      violation("collective ", index, " differs from that of rank 0");
+      violation("transfer ", index, " differs from that of rank 0");
     }
   }
 
@@ -300,7 +309,7 @@ class RankFlow {
   std::vector<std::map<Stream, IntervalSet>> attended_;
   std::vector<bool> merged_;
   std::map<int, int> in_flight_;  // token -> buffer
-  size_t collectives_ = 0;
+  size_t transfers_ = 0;
 };
 
 void DataFlow::follow(const RankPlan& plan) {

@@ -33,6 +33,10 @@ StepOutcome<double> run_alone(const StepProblem& problem, bool reverse_tiles) {
   const Ownership alone = divide(problem.dense.example.sequence, Scheme::monolithic, 1);
   StepOptions options = problem.options;
   options.reverse_tiles = reverse_tiles;
+  if (reverse_tiles) {
+    // Several tiles even where the sequence is short; else their order changes nothing.
+    options.tile = std::clamp<int64_t>(problem.dense.example.sequence.length() / 4, 1, 64);
+  }
   std::vector<StepOutcome<double>> out;
   run_ranks(
       1,

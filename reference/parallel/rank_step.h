@@ -69,6 +69,7 @@ StepOutcome<T> rank_step(const DenseCase& step_case, const DenseParameters<T>& p
   const RowSet& rows = plans.at(0)->rows;
   AttentionOptions attention_options;
   attention_options.reverse_tiles = options.reverse_tiles;
+  attention_options.query_tile = attention_options.key_tile = options.tile;
   for (const View& view : step_case.views) {
     PlannedAttention<T> attention(step_case.config, plans, communicator, attention_options);
     const std::vector<RowInput> inputs = row_inputs(rows, step_case.example, view);

@@ -1,7 +1,7 @@
 #pragma once
 // A whole training step on ranks that are threads of this process.
 
-#include <mutex>
+#include <algorithm>
 #include <optional>
 
 #include "reference/parallel/rank_step.h"
@@ -26,9 +26,13 @@ StepResult<T> run_step(const DenseCase& step_case, const DenseParameters<T>& par
         rank_step<T>(step_case, parameters, plans, ownership.counted[rank], communicator, options);
     result.logs[rank] = communicator.log();
   });
+  // NaN equals NaN here: it is a result like any other, and every rank has it.
+  const auto same = [](const T& a, const T& b) { return a == b || (a != a && b != b); };
   for (const std::optional<StepOutcome<T>>& outcome : outcomes) {
-    require<LogicError>(outcome->loss == outcomes[0]->loss &&
-                            outcome->gradients.values() == outcomes[0]->gradients.values(),
+    const std::vector<T>& first = outcomes[0]->gradients.values();
+    const std::vector<T>& own = outcome->gradients.values();
+    require<LogicError>(same(outcome->loss, outcomes[0]->loss) &&
+                            std::equal(own.begin(), own.end(), first.begin(), same),
                         "ranks disagree about the outcome of a step");
   }
   result.loss = outcomes[0]->loss;

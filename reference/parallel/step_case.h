@@ -29,6 +29,8 @@ struct StepOptions {
   /// Whether attention takes its tiles of keys in descending order: the same function with other
   /// roundings, a measure of how much of a difference is rounding.
   bool reverse_tiles = false;
+  /// Query rows and keys of an attention tile; 0 for the default. Tiles affect rounding only.
+  int64_t tile = 0;
 };
 
 /// The loss and its gradients, summed over all ranks.

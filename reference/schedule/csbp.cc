@@ -13,6 +13,8 @@
 // Sliding layer: the same shape, with the halo in place of the gather. A rank's own clean keys are
 // attended while the halo travels.
 
+#include <algorithm>
+
 #include "reference/schedule/plan_builder.h"
 #include "reference/schedule/step_helpers.h"
 
@@ -43,7 +45,10 @@ void PlanBuilder::build_csbp_sliding(RankPlan& plan) const {
                                               restrict_keys(context, own));
   const std::vector<Message>& sends = sends_[plan.rank];
   const std::vector<Message>& receives = receives_[plan.rank];
-  if (sends.empty() && receives.empty()) {
+  // Every rank takes part in an exchange, with nothing to move too; there is none if no rank needs one.
+  const bool no_halo = std::all_of(receives_.begin(), receives_.end(),
+                                   [](const auto& messages) { return messages.empty(); });
+  if (no_halo) {
     append(plan.forward, Attend{0, 0, false, local});
     append(plan.backward, AttendBackward{0, local});
     return;
