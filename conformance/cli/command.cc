@@ -46,11 +46,11 @@ RunInfo run_info(uint64_t seed) {
   RunInfo info;
   info.commit = build_commit;
   info.device = processor();
-  info.versions = {{"bdlm", build_version},
-                   {"compiler", build_compiler},
-                   {"eigen", join(EIGEN_WORLD_VERSION, '.', EIGEN_MAJOR_VERSION, '.',
-                                  EIGEN_MINOR_VERSION)},
-                   {"boost", BOOST_LIB_VERSION}};
+  info.versions = {
+      {"bdlm", build_version},
+      {"compiler", build_compiler},
+      {"eigen", join(EIGEN_WORLD_VERSION, '.', EIGEN_MAJOR_VERSION, '.', EIGEN_MINOR_VERSION)},
+      {"boost", BOOST_LIB_VERSION}};
   info.contract = "f64";
   info.seed = seed;
   return info;
@@ -89,6 +89,8 @@ class Progress::State {
 
 Progress::Progress(bool shown) : state_(std::make_unique<State>(shown)) {}
 Progress::~Progress() = default;
-void Progress::show(const std::string& text) { state_->show(text); }
+void Progress::show(const std::string& text) {
+  state_->show(text);
+}
 
 }  // namespace bdlm

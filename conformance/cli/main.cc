@@ -1,6 +1,7 @@
 // bdlm: plans, proofs and verdicts for block diffusion language models.
 //
-// Exit status: 0 right, 1 something judged is wrong, 2 the input is wrong or a file cannot be written.
+// Exit status: 0 right, 1 something judged is wrong, 2 the input is wrong or a file cannot be
+// written.
 
 #include <csignal>
 #include <exception>
@@ -18,8 +19,8 @@ int main(int argc, char** argv) {
   int status = 0;
   try {
     CLI::App app("Plans, proofs and verdicts for block diffusion language models.", "bdlm");
-    app.set_version_flag("--version", std::string("bdlm ") + bdlm::build_version + " (" +
-                                          bdlm::build_commit + ")");
+    app.set_version_flag(
+        "--version", std::string("bdlm ") + bdlm::build_version + " (" + bdlm::build_commit + ")");
     app.require_subcommand(1);
     app.failure_message(CLI::FailureMessage::simple);
     bdlm::add_plan_command(app, status);

@@ -82,8 +82,8 @@ SchemePlan make_plan(const Architecture& model, const Sequence& sequence, Scheme
                      const Options& options, const LedgerOptions& base, CleanRule clean) {
   SchemePlan plan;
   const int ranks = scheme == Scheme::monolithic ? 1 : options.ranks;
-  plan.ownership = divide(sequence, scheme, ranks,
-                          {parse_assignment(options.assignment), false, {clean, 0}});
+  plan.ownership =
+      divide(sequence, scheme, ranks, {parse_assignment(options.assignment), false, {clean, 0}});
   LedgerOptions ledger_options = base;
   ledger_options.scheme = scheme;
   ledger_options.ranks = ranks;
@@ -97,9 +97,8 @@ SchemePlan make_plan(const Architecture& model, const Sequence& sequence, Scheme
   }
   plan.imbalance = static_cast<double>(most) / mean;
   for (int64_t layer = 0; layer < model.layer_count(); ++layer) {
-    const bool first_of_kind =
-        std::find(model.layers.begin(), model.layers.begin() + layer, model.layers[layer]) ==
-        model.layers.begin() + layer;
+    const bool first_of_kind = std::find(model.layers.begin(), model.layers.begin() + layer,
+                                         model.layers[layer]) == model.layers.begin() + layer;
     if (model.layers[layer].kind == LayerKind::delta || !first_of_kind) {
       continue;
     }
@@ -201,8 +200,8 @@ std::string text_of(const IntervalSet& set) {
 void print(std::ostream& out, const std::vector<SchemePlan>& plans, const std::string& heading) {
   out << heading;
   char line[200];
-  std::snprintf(line, sizeof line, "\n%-11s %5s  %17s  %14s  %16s\n", "scheme", "ranks",
-                "traffic", "pairs", "attention memory");
+  std::snprintf(line, sizeof line, "\n%-11s %5s  %17s  %14s  %16s\n", "scheme", "ranks", "traffic",
+                "pairs", "attention memory");
   out << line;
   std::snprintf(line, sizeof line, "%-11s %5s  %17s  %14s  %16s\n", "", "", "GiB/GPU and step",
                 "max/mean", "GiB a layer");
@@ -224,7 +223,8 @@ void print(std::ostream& out, const std::vector<SchemePlan>& plans, const std::s
       }
     }
   }
-  out << "\ntraffic: bytes sent for attention, mean over ranks. pairs: attended (query, key) pairs of "
+  out << "\ntraffic: bytes sent for attention, mean over ranks. pairs: attended (query, key) pairs "
+         "of "
          "a rank.\nattention memory: Q, K, V, O, log-sum-exp of the largest layer on the fullest "
          "rank, with what it\ngathers or replicates.\n";
   for (const SchemePlan& plan : plans) {
@@ -253,35 +253,32 @@ int plan(const Options& options) {
   require(options.block >= 0, "--block is ", options.block, "; it must be at least 1");
   const int64_t block = options.block > 0 ? options.block : model.block_size;
   const Sequence sequence = Sequence::uniform(options.context, block);
-  const CleanRule clean =
-      options.clean.empty()
-          ? model.clean_rule()
-          : parse_word<CleanRule>("--clean", options.clean,
-                                  {{"block-causal", CleanRule::block_causal},
-                                   {"token-causal", CleanRule::token_causal}});
+  const CleanRule clean = options.clean.empty()
+                              ? model.clean_rule()
+                              : parse_word<CleanRule>("--clean", options.clean,
+                                                      {{"block-causal", CleanRule::block_causal},
+                                                       {"token-causal", CleanRule::token_causal}});
   LedgerOptions base;
   base.bytes = parse_word<ElementBytes>("--profile", options.profile,
                                         {{"paper", ElementBytes::paper()},
                                          {"as-run", ElementBytes::as_run()},
                                          {"f64", ElementBytes::f64()}});
-  base.checkpointing =
-      parse_word<Checkpointing>("--checkpointing", options.checkpointing,
-                                {{"full-recompute", Checkpointing::full_recompute},
-                                 {"keep-kv", Checkpointing::keep_kv},
-                                 {"none", Checkpointing::none}});
+  base.checkpointing = parse_word<Checkpointing>("--checkpointing", options.checkpointing,
+                                                 {{"full-recompute", Checkpointing::full_recompute},
+                                                  {"keep-kv", Checkpointing::keep_kv},
+                                                  {"none", Checkpointing::none}});
   base.clean_rule = clean;
 
   std::vector<SchemePlan> plans;
   for (const Scheme scheme :
-       parse_schemes(options.schemes,
-                     {Scheme::monolithic, Scheme::cp, Scheme::bp, Scheme::csbp})) {
+       parse_schemes(options.schemes, {Scheme::monolithic, Scheme::cp, Scheme::bp, Scheme::csbp})) {
     plans.push_back(make_plan(model, sequence, scheme, options, base, clean));
   }
   const std::string heading =
       join(model.name, " (", name(model.family), "), ", model.layer_count(), " layers, ",
-           options.context, " tokens in ", sequence.blocks(), " blocks of ", block, ", ", name(clean),
-           " clean rows, ", options.assignment, " blocks\nprofile ", options.profile, ": K,V ",
-           base.bytes.gather, " bytes an element, their gradients ", base.bytes.scatter,
+           options.context, " tokens in ", sequence.blocks(), " blocks of ", block, ", ",
+           name(clean), " clean rows, ", options.assignment, " blocks\nprofile ", options.profile,
+           ": K,V ", base.bytes.gather, " bytes an element, their gradients ", base.bytes.scatter,
            "; checkpointing ", options.checkpointing, "\n");
   print(options.json == "-" ? std::cerr : std::cout, plans, heading);
   if (!options.json.empty()) {
@@ -327,11 +324,11 @@ void add_plan_command(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--clean", options->clean,
                       "block-causal or token-causal clean rows; default is the model's");
-  command->add_option("--profile", options->profile,
-                      "Element sizes: paper (bf16), as-run (gradients fp32), f64")
+  command
+      ->add_option("--profile", options->profile,
+                   "Element sizes: paper (bf16), as-run (gradients fp32), f64")
       ->capture_default_str();
-  command->add_option("--checkpointing", options->checkpointing,
-                      "full-recompute, keep-kv or none")
+  command->add_option("--checkpointing", options->checkpointing, "full-recompute, keep-kv or none")
       ->capture_default_str();
   command->add_option("--json", options->json, "Write the plan as JSON; - is standard output");
   command->callback([options, &status] { status = plan(*options); });

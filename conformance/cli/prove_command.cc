@@ -142,8 +142,8 @@ void print_head(std::ostream& out, const StepSettings& s, const Options& options
       << name(s.objective) << (s.clean_loss > 0 ? " with a clean next-token loss" : "") << '\n'
       << "model: " << c.layers << " layers, hidden " << c.hidden << ", heads " << c.q_heads << ':'
       << c.kv_heads << " x " << c.head_dim << ", mlp " << c.mlp << ", vocabulary " << c.vocab
-      << ", " << name(c.rules.front().clean) << " clean rows, "
-      << ParameterTable(c).size() << " parameters, all double\n\n";
+      << ", " << name(c.rules.front().clean) << " clean rows, " << ParameterTable(c).size()
+      << " parameters, all double\n\n";
 }
 
 void print_row(std::ostream& out, const Row& row) {
@@ -188,11 +188,14 @@ OrderedJson to_json(const Row& row) {
 
 int report(const Options& options, const StepSettings& settings, const StepBaseline& baseline,
            const std::vector<Row>& rows, std::ostream& out) {
-  const auto right = std::count_if(rows.begin(), rows.end(), [](const Row& r) { return r.right(); });
+  const auto right =
+      std::count_if(rows.begin(), rows.end(), [](const Row& r) { return r.right(); });
   out << '\n'
       << "difference: the largest of any gradient, over its tensor's largest value; /bound: the\n"
-         "largest difference over its bound (2e-13 of the tensor, or 16 times what another order of\n"
-         "keys does to the monolithic step). exact: attention forward and backward of the scheme in\n"
+         "largest difference over its bound (2e-13 of the tensor, or 16 times what another order "
+         "of\n"
+         "keys does to the monolithic step). exact: attention forward and backward of the scheme "
+         "in\n"
          "rational arithmetic on small sequences, full and sliding, equal in every digit.\n\n"
       << right << " of " << rows.size() << " runs have the monolithic loss and gradients"
       << (right == static_cast<int64_t>(rows.size()) ? ".\n" : ": NOT PROVEN.\n");
@@ -212,8 +215,9 @@ int report(const Options& options, const StepSettings& settings, const StepBasel
     json["checkpointing"] = options.checkpointing;
     json["transport"] = options.transport;
     json["seed"] = options.seed;
-    json["model"] = {{"layers", c.layers},     {"hidden", c.hidden},     {"q_heads", c.q_heads},
-                     {"kv_heads", c.kv_heads}, {"head_dim", c.head_dim}, {"mlp", c.mlp},
+    json["model"] = {{"layers", c.layers},     {"hidden", c.hidden},
+                     {"q_heads", c.q_heads},   {"kv_heads", c.kv_heads},
+                     {"head_dim", c.head_dim}, {"mlp", c.mlp},
                      {"vocab", c.vocab},       {"parameters", ParameterTable(c).size()}};
     json["loss"] = baseline.one.loss;
     json["runs"] = OrderedJson::array();
@@ -230,8 +234,8 @@ int report(const Options& options, const StepSettings& settings, const StepBasel
 
 int prove_with_threads(const Options& options) {
   const StepSettings settings = settings_of(options);
-  std::vector<Row> rows = rows_of(
-      options, settings, options.ranks.empty() ? std::vector<int>{2, 4, 8} : options.ranks);
+  std::vector<Row> rows =
+      rows_of(options, settings, options.ranks.empty() ? std::vector<int>{2, 4, 8} : options.ranks);
   int most = 1;
   for (const Row& row : rows) {
     most = std::max(most, row.ownership.ranks);
@@ -301,8 +305,7 @@ void add_prove_command(CLI::App& app, int& status) {
   command->add_option("--text", options->text, "A file whose bytes are the tokens");
   command->add_option("--length", options->length, "Tokens to take; default 2048 or all");
   command->add_option("--scheme", options->schemes, "cp, bp, csbp, or all")->delimiter(',');
-  command->add_option("--ranks", options->ranks, "Numbers of ranks; default 2,4,8")
-      ->delimiter(',');
+  command->add_option("--ranks", options->ranks, "Numbers of ranks; default 2,4,8")->delimiter(',');
   command->add_option("--block", options->block, "Block size")->capture_default_str();
   command->add_option("--assignment", options->assignment, "dual-end, contiguous or balanced")
       ->capture_default_str();
@@ -313,8 +316,8 @@ void add_prove_command(CLI::App& app, int& status) {
   command->add_flag("--checkpointing", options->checkpointing,
                     "Compute each layer's activations again in the backward");
   command->add_option("--seed", options->seed, "Seed of parameters and draws");
-  command->add_option("--transport", options->transport,
-                      "threads, or mpi under mpirun")->capture_default_str();
+  command->add_option("--transport", options->transport, "threads, or mpi under mpirun")
+      ->capture_default_str();
   command->add_option("--json", options->json, "Write the proof as JSON; - is standard output");
   add_model_options(*command, options->model);
   command->callback([options, &status] { status = prove(*options); });

@@ -72,7 +72,8 @@ DenseConfig make_config(const ModelOptions& o) {
   c.head_dim = o.head_dim.value_or(c.head_dim);
   c.mlp = o.mlp.value_or(c.mlp);
   c.vocab = o.vocab.value_or(c.vocab);
-  require(c.vocab >= 2, "--vocab is ", c.vocab, "; it must be at least 2, as the last id is the mask");
+  require(c.vocab >= 2, "--vocab is ", c.vocab,
+          "; it must be at least 2, as the last id is the mask");
   const int64_t layers = o.layers.value_or(c.layers);
   require(layers >= 1 && layers <= 1024, "--layers is ", layers, "; allowed is 1 to 1024");
   // More layers than the model has repeat its pattern.
@@ -92,13 +93,15 @@ DenseConfig make_config(const ModelOptions& o) {
     require(o.clean == "block-causal" || o.clean == "token-causal", "--clean is '", o.clean,
             "'; allowed are block-causal, token-causal");
     for (LayerRule& rule : c.rules) {
-      rule.clean =
-          o.clean == "block-causal" ? CleanRule::block_causal : CleanRule::token_causal;
+      rule.clean = o.clean == "block-causal" ? CleanRule::block_causal : CleanRule::token_causal;
     }
   }
-  for (const auto& [what, value] :
-       {std::pair{"--hidden", c.hidden}, {"--heads", c.q_heads}, {"--kv-heads", c.kv_heads},
-        {"--head-dim", c.head_dim}, {"--mlp", c.mlp}, {"--vocab", c.vocab}}) {
+  for (const auto& [what, value] : {std::pair{"--hidden", c.hidden},
+                                    {"--heads", c.q_heads},
+                                    {"--kv-heads", c.kv_heads},
+                                    {"--head-dim", c.head_dim},
+                                    {"--mlp", c.mlp},
+                                    {"--vocab", c.vocab}}) {
     require(value >= 1 && value <= int64_t{1} << 20, what, " is ", value,
             "; allowed is 1 to 1048576");
   }

@@ -10,8 +10,8 @@
 
 namespace bdlm {
 
-/// What the command line says of the model; what it leaves open comes from `name`, or from the small
-/// default.
+/// What the command line says of the model; what it leaves open comes from `name`, or from the
+/// small default.
 struct ModelOptions {
   std::string name;
   std::optional<int64_t> layers, hidden, q_heads, kv_heads, head_dim, mlp, vocab, window;

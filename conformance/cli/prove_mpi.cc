@@ -23,15 +23,19 @@ class MpiRanks::State {
 
 MpiRanks::MpiRanks() : state_(std::make_unique<State>()) {}
 MpiRanks::~MpiRanks() = default;
-int MpiRanks::rank() const { return state_->communicator.rank(); }
-int MpiRanks::size() const { return state_->communicator.size(); }
+int MpiRanks::rank() const {
+  return state_->communicator.rank();
+}
+int MpiRanks::size() const {
+  return state_->communicator.size();
+}
 
 StepRun MpiRanks::run(const StepProblem& problem, const Ownership& ownership) {
   MpiCommunicator& communicator = state_->communicator;
   communicator.clear_log();
-  StepRun run{dense_rank_step(problem.dense, problem.parameters, ownership, communicator,
-                              problem.options),
-              {}};
+  StepRun run{
+      dense_rank_step(problem.dense, problem.parameters, ownership, communicator, problem.options),
+      {}};
   int64_t sent = communicator.bytes_sent("attention");
   std::vector<int64_t> all(size());
   require_mpi(MPI_Gather(&sent, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, 0, MPI_COMM_WORLD),
@@ -74,12 +78,18 @@ MpiRanks::MpiRanks() {
   throw InputError("this build has no MPI; --transport threads needs none");
 }
 MpiRanks::~MpiRanks() = default;
-int MpiRanks::rank() const { return 0; }
-int MpiRanks::size() const { return 1; }
+int MpiRanks::rank() const {
+  return 0;
+}
+int MpiRanks::size() const {
+  return 1;
+}
 StepRun MpiRanks::run(const StepProblem&, const Ownership&) {
   throw LogicError("no MPI");
 }
-int MpiRanks::guarded(const std::function<int()>&) { return 2; }
+int MpiRanks::guarded(const std::function<int()>&) {
+  return 2;
+}
 
 }  // namespace bdlm
 

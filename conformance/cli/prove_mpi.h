@@ -8,8 +8,8 @@
 
 namespace bdlm {
 
-/// This process's place among those that mpirun started. In a build without MPI the constructor throws
-/// InputError.
+/// This process's place among those that mpirun started. In a build without MPI the constructor
+/// throws InputError.
 class MpiRanks {
  public:
   MpiRanks();
@@ -20,12 +20,12 @@ class MpiRanks {
   int rank() const;
   int size() const;
 
-  /// Runs this rank's part of a step; called by all ranks. On rank 0 the logs hold each rank's bytes
-  /// sent for attention.
+  /// Runs this rank's part of a step; called by all ranks. On rank 0 the logs hold each rank's
+  /// bytes sent for attention.
   StepRun run(const StepProblem& problem, const Ownership& ownership);
 
-  /// Runs `body`. An error of the input is printed by the first rank alone, and its status is 2; any
-  /// other error ends all processes.
+  /// Runs `body`. An error of the input is printed by the first rank alone, and its status is 2;
+  /// any other error ends all processes.
   int guarded(const std::function<int()>& body);
 
  private:

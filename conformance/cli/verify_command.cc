@@ -104,8 +104,8 @@ struct Group {
 
 void print_groups(std::ostream& out, const std::map<std::string, Group>& groups) {
   char line[200];
-  std::snprintf(line, sizeof line, "%-6s %-12s %8s %6s %9s %8s %12s %9s\n", "tier", "scheme", "cases",
-                "PASS", "MARGINAL", "FAIL...", "err/bound", "seconds");
+  std::snprintf(line, sizeof line, "%-6s %-12s %8s %6s %9s %8s %12s %9s\n", "tier", "scheme",
+                "cases", "PASS", "MARGINAL", "FAIL...", "err/bound", "seconds");
   out << line;
   for (const auto& [key, group] : groups) {
     const int64_t good = group.summary[Verdict::pass] + group.summary[Verdict::marginal];
@@ -138,8 +138,7 @@ Selection selection_of(const Options& options) {
   selection.ids = options.ids;
   selection.tiers = options.tiers;
   if (!options.schemes.empty()) {
-    selection.schemes =
-        parse_schemes(options.schemes, {Scheme::cp, Scheme::bp, Scheme::csbp});
+    selection.schemes = parse_schemes(options.schemes, {Scheme::cp, Scheme::bp, Scheme::csbp});
   }
   for (const int ranks : options.ranks) {
     require(ranks >= 1 && ranks <= 1024, "--ranks is ", ranks, "; allowed is 1 to 1024");
@@ -151,7 +150,8 @@ Selection selection_of(const Options& options) {
 int verify(const Options& options) {
   check_report_paths({options.json, options.jsonl, options.junit});
   const Shard shard = parse_shard(options.shard);
-  require(options.jobs >= 0, "--jobs is ", options.jobs, "; allowed is 1 or more, or 0 for all cores");
+  require(options.jobs >= 0, "--jobs is ", options.jobs,
+          "; allowed is 1 or more, or 0 for all cores");
   std::vector<SuiteCase> cases;
   {
     std::vector<SuiteCase> all = select_cases(selection_of(options));
@@ -173,10 +173,11 @@ int verify(const Options& options) {
   if (!options.jsonl.empty()) {
     lines.emplace(options.jsonl, std::cout);
   }
-  Table table(out,
-              {{"err_over_bound", "err/bound", "largest difference over its bound; above 1 is wrong"},
-               {"differing", "differing", "exact values that are not equal; above 0 is wrong"}},
-              72, options.strict);
+  Table table(
+      out,
+      {{"err_over_bound", "err/bound", "largest difference over its bound; above 1 is wrong"},
+       {"differing", "differing", "exact values that are not equal; above 0 is wrong"}},
+      72, options.strict);
   if (options.verbose) {
     table.head();
   }
@@ -184,8 +185,9 @@ int verify(const Options& options) {
   std::vector<CaseResult> results;
   {
     Progress progress(!options.verbose);
-    const int jobs = options.jobs > 0 ? options.jobs
-                                      : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int jobs = options.jobs > 0
+                         ? options.jobs
+                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     run_all(cases, jobs, [&](CaseResult result) {
       const SuiteCase& c = cases[results.size()];
       Group& group = groups[c.tier + ' ' + name(c.scheme)];

@@ -10,14 +10,14 @@
 namespace bdlm {
 
 enum class DataKind : uint8_t {
-  gauss,          ///< deviation 1.155 in every tensor
-  integers,       ///< small integers, none of them 0: for exact arithmetic
-  scores_80,      ///< scores up to about +-80
-  scores_1e4,     ///< scores up to about +-1e4: one key takes all
-  local_above,    ///< LSE over a row's own block 80 above that over the clean keys
-  local_below,    ///< and 80 below
-  equal_maxima,   ///< all keys of a head equal: every visible key has the same score
-  cancelling,     ///< neighbouring values in pairs of opposite sign
+  gauss,         ///< deviation 1.155 in every tensor
+  integers,      ///< small integers, none of them 0: for exact arithmetic
+  scores_80,     ///< scores up to about +-80
+  scores_1e4,    ///< scores up to about +-1e4: one key takes all
+  local_above,   ///< LSE over a row's own block 80 above that over the clean keys
+  local_below,   ///< and 80 below
+  equal_maxima,  ///< all keys of a head equal: every visible key has the same score
+  cancelling,    ///< neighbouring values in pairs of opposite sign
 };
 inline const char* name(DataKind kind) {
   switch (kind) {
@@ -41,9 +41,9 @@ inline const char* name(DataKind kind) {
   return "?";
 }
 
-/// Random inputs by Philox; tensors 0 to 3 are q, k, v, d_o, and the Philox stream is the row stream.
-/// `scale` is 1/sqrt(D), and 1 for integers. Positions of padding get values too, which nothing may
-/// read.
+/// Random inputs by Philox; tensors 0 to 3 are q, k, v, d_o, and the Philox stream is the row
+/// stream. `scale` is 1/sqrt(D), and 1 for integers. Positions of padding get values too, which
+/// nothing may read.
 ///
 /// The exact scalar is made from whole numbers only, which the kind `integers` has.
 template <class T>

@@ -30,8 +30,8 @@ void check_counted(const Sequence& sequence, const Ownership& ownership, Violati
     }
     if (unite(std::move(all)) != IntervalSet{{0, sequence.length()}} ||
         total != sequence.length()) {
-      out.add("the ", name(stream), " rows that ranks count are ", total,
-              ", not each row of [0,", sequence.length(), ") once");
+      out.add("the ", name(stream), " rows that ranks count are ", total, ", not each row of [0,",
+              sequence.length(), ") once");
     }
   }
 }

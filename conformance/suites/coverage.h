@@ -19,9 +19,9 @@ struct CoverageReport {
   double imbalance() const;
 };
 
-/// Checks the plans of all ranks as integers: rows are counted once, every pair of every held row is
-/// visited once forward and once backward, and data flow (see DataFlow). `plan_of(rank)` is called once
-/// for each rank, in order. `ownership` is checked, not trusted.
+/// Checks the plans of all ranks as integers: rows are counted once, every pair of every held row
+/// is visited once forward and once backward, and data flow (see DataFlow). `plan_of(rank)` is
+/// called once for each rank, in order. `ownership` is checked, not trusted.
 CoverageReport check_coverage(const Sequence& sequence, const LayerRule& rule,
                               const Ownership& ownership,
                               const std::function<RankPlan(int)>& plan_of);

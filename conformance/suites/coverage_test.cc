@@ -74,8 +74,8 @@ BOOST_AUTO_TEST_CASE(every_scheme_visits_every_pair_once) {
     for (const LayerRule& rule : rules()) {
       for (const int ranks : {1, 2, 3, 4, 5}) {
         for (const Scheme scheme : {Scheme::monolithic, Scheme::cp, Scheme::bp, Scheme::csbp}) {
-          for (const BlockAssignment how :
-               {BlockAssignment::dual_end, BlockAssignment::contiguous, BlockAssignment::balanced}) {
+          for (const BlockAssignment how : {BlockAssignment::dual_end, BlockAssignment::contiguous,
+                                            BlockAssignment::balanced}) {
             if (scheme == Scheme::monolithic && ranks > 1) {
               continue;
             }
@@ -139,8 +139,7 @@ BOOST_AUTO_TEST_CASE(wrong_plans_are_seen) {
        "must see the clean keys");
   says(after(full, on<Attend>(forward, 1, [](Attend& a) { a.bands[1].keys.end += 4; })),
        "must see the clean keys");
-  says(after(full, on<Attend>(forward, 0, [](Attend& a) { a.bands.pop_back(); })),
-       "give it none");
+  says(after(full, on<Attend>(forward, 0, [](Attend& a) { a.bands.pop_back(); })), "give it none");
   says(after(full, on<AttendBackward>(backward, 0, [](auto& a) { a.bands[0].keys.begin += 1; })),
        "backward");
   // A window off by one, on the diagonal.

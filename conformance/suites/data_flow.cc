@@ -8,7 +8,9 @@ namespace {
 
 constexpr Stream streams[] = {Stream::corrupted, Stream::clean};
 
-bool same_rows(const RowSet& a, const RowSet& b) { return a.segments() == b.segments(); }
+bool same_rows(const RowSet& a, const RowSet& b) {
+  return a.segments() == b.segments();
+}
 
 bool holds(const RowSet& outer, const RowSet& inner) {
   for (const Segment& segment : inner.segments()) {
@@ -58,8 +60,11 @@ std::vector<RowSet> rows_of(const std::vector<Message>& messages) {
 class RankFlow {
  public:
   RankFlow(const RankPlan& plan, DataFlow& flow)
-      : plan_(plan), flow_(flow), arrived_(plan.buffers.size(), false),
-        gradient_(plan.buffers.size(), Gradient::none), attended_(plan.states),
+      : plan_(plan),
+        flow_(flow),
+        arrived_(plan.buffers.size(), false),
+        gradient_(plan.buffers.size(), Gradient::none),
+        attended_(plan.states),
         merged_(plan.states, true) {
     arrived_[0] = true;
   }
@@ -325,9 +330,9 @@ void DataFlow::finish() {
   const auto compare = [&](const auto& mine, const auto& theirs, const char* missing) {
     for (const auto& [pair, rows] : mine) {
       const auto it = theirs.find(pair);
-      const bool same = it != theirs.end() && std::equal(rows.begin(), rows.end(),
-                                                         it->second.begin(), it->second.end(),
-                                                         same_rows);
+      const bool same =
+          it != theirs.end() &&
+          std::equal(rows.begin(), rows.end(), it->second.begin(), it->second.end(), same_rows);
       if (!same) {
         out_.add("messages from rank ", pair.first, " to rank ", pair.second, ": ", missing);
       }

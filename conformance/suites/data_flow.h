@@ -1,6 +1,6 @@
 #pragma once
-// T0, second half: does every row of K and V arrive before it is attended, and every gradient return
-// to its owner, once?
+// T0, second half: does every row of K and V arrive before it is attended, and every gradient
+// return to its owner, once?
 
 #include <map>
 #include <memory>
@@ -12,15 +12,16 @@
 
 namespace bdlm {
 
-/// Follows the rank programs of one layer without computing. Ranks are given one at a time, so that a
-/// thousand of them need not be in memory together.
+/// Follows the rank programs of one layer without computing. Ranks are given one at a time, so that
+/// a thousand of them need not be in memory together.
 ///
-/// Each rank by itself: keys of an attend have arrived in its buffer; `from_state` is false only where
-/// nothing was attended before; other states are merged into state 0; every transfer is waited for;
-/// the gradients of every buffer but the own are returned once, whole, after the last step that adds
-/// to them. Between ranks: all start the same transfers in the same order, an exchange also where they
-/// have nothing to send; collectives agree in shards and padding; every message sent is expected by its
-/// peer, with the same rows; what is sent or returned is held by its owner.
+/// Each rank by itself: keys of an attend have arrived in its buffer; `from_state` is false only
+/// where nothing was attended before; other states are merged into state 0; every transfer is
+/// waited for; the gradients of every buffer but the own are returned once, whole, after the last
+/// step that adds to them. Between ranks: all start the same transfers in the same order, an
+/// exchange also where they have nothing to send; collectives agree in shards and padding; every
+/// message sent is expected by its peer, with the same rows; what is sent or returned is held by
+/// its owner.
 class DataFlow {
  public:
   explicit DataFlow(Violations& out) : out_(out) {}
@@ -41,7 +42,7 @@ class DataFlow {
 
   Violations& out_;
   int ranks_seen_ = 0;
-  std::vector<Shared> transfers_;  // of the first rank
+  std::vector<Shared> transfers_;                                // of the first rank
   std::map<std::pair<int, int>, std::vector<RowSet>> sent_;      // by (from, to), in order
   std::map<std::pair<int, int>, std::vector<RowSet>> expected_;  // the same, by the receiver
 };

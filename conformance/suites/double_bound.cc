@@ -14,7 +14,10 @@ struct Key {
 class Bounds {
  public:
   Bounds(const Sequence& sequence, const LayerRule& rule, const AttentionProblem<double>& problem)
-      : sequence_(sequence), rule_(rule), p_(problem), d_(problem.shape.head_dim),
+      : sequence_(sequence),
+        rule_(rule),
+        p_(problem),
+        d_(problem.shape.head_dim),
         group_(problem.shape.q_heads / problem.shape.kv_heads) {}
 
   DoubleBound run() {

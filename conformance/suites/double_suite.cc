@@ -76,8 +76,7 @@ std::string place(Stream stream, int64_t row, int64_t head, int64_t channel) {
 CaseResult judge(const DoubleCase& c) {
   const Sequence& sequence = c.layout.shape.sequence;
   const AttentionShape& shape = c.shape;
-  const std::vector<RankPlan> plans =
-      build_plans(sequence, c.layout.ownership(), c.layout.rule);
+  const std::vector<RankPlan> plans = build_plans(sequence, c.layout.ownership(), c.layout.rule);
   AttentionProblem<double> problem =
       attention_data<double>(shape, sequence.length(), c.data, c.seed);
   drop_unheld_cotangents(problem, plans);
@@ -102,7 +101,8 @@ CaseResult judge(const DoubleCase& c) {
                       bound.lse[stream][row * heads + h],
                       [&] { return place(segment.stream, row, h, 0); });
           for (int64_t i = 0; i < d; ++i) {
-            o.compare(rank.o[(mine * heads + h) * d + i], one.ranks[0].o[(whole * heads + h) * d + i],
+            o.compare(rank.o[(mine * heads + h) * d + i],
+                      one.ranks[0].o[(whole * heads + h) * d + i],
                       bound.o[stream][(row * heads + h) * d + i],
                       [&] { return place(segment.stream, row, h, i); });
           }
@@ -136,8 +136,7 @@ CaseResult judge(const DoubleCase& c) {
     result.verdict = Verdict::mistrusted;
     result.detail = "every gradient is zero";
   }
-  const std::string bytes =
-      compare_bytes(ledger_bytes(c.layout, shape, sizeof(double)), many.logs);
+  const std::string bytes = compare_bytes(ledger_bytes(c.layout, shape, sizeof(double)), many.logs);
   if (!bytes.empty()) {
     result.verdict = Verdict::fail;
     result.reason = Reason::coverage;

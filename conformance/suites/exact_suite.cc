@@ -38,8 +38,8 @@ CaseResult judge_exact(const LayoutCase& c) {
   AttentionProblem<Exact> problem =
       attention_data<Exact>(shape, sequence.length(), DataKind::integers, seed);
   drop_unheld_cotangents(problem, plans);
-  const AttentionOutcome<Exact> one =
-      run_attention(build_plans(sequence, divide(sequence, Scheme::monolithic, 1), c.rule), problem);
+  const AttentionOutcome<Exact> one = run_attention(
+      build_plans(sequence, divide(sequence, Scheme::monolithic, 1), c.rule), problem);
   const AttentionOutcome<Exact> many = run_attention(plans, problem);
 
   CaseResult result;
@@ -50,7 +50,8 @@ CaseResult judge_exact(const LayoutCase& c) {
     if (e.differing > 0) {
       t.verdict = Verdict::fail;
       t.reason = Reason::bitwise;
-      t.detail = join(e.differing, " of ", e.compared, " rationals differ from the monolithic ones");
+      t.detail =
+          join(e.differing, " of ", e.compared, " rationals differ from the monolithic ones");
     }
     result.add(std::move(t));
   };

@@ -23,8 +23,12 @@ Shape explicit_blocks(const std::vector<int64_t>& lengths) {
   return {Sequence::with_blocks(at, starts), 0, "", word};
 }
 
-constexpr LayerRule block_causal(int64_t window) { return {CleanRule::block_causal, window}; }
-constexpr LayerRule token_causal(int64_t window) { return {CleanRule::token_causal, window}; }
+constexpr LayerRule block_causal(int64_t window) {
+  return {CleanRule::block_causal, window};
+}
+constexpr LayerRule token_causal(int64_t window) {
+  return {CleanRule::token_causal, window};
+}
 
 /// Shapes whose number of blocks lies around P and 2P; none is a multiple of 2P tokens but one.
 std::vector<Shape> block_counts(int ranks, Level level) {

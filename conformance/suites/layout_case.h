@@ -13,8 +13,8 @@
 
 namespace bdlm {
 
-/// How much is run. quick: every tier, a minute at most on two cores. gate: every listed shape under
-/// every scheme. full: more ranks and seeds on top.
+/// How much is run. quick: every tier, a minute at most on two cores. gate: every listed shape
+/// under every scheme. full: more ranks and seeds on top.
 enum class Level : uint8_t { quick, gate, full };
 /// Throws InputError naming the known levels.
 Level parse_level(std::string_view text);

@@ -13,7 +13,12 @@ class StreamCheck {
  public:
   StreamCheck(const Sequence& sequence, const LayerRule& rule, const RowSet& held, Stream query,
               Stream key, const std::string& where, Violations& out)
-      : sequence_(sequence), rule_(rule), held_(held), query_(query), key_(key), where_(where),
+      : sequence_(sequence),
+        rule_(rule),
+        held_(held),
+        query_(query),
+        key_(key),
+        where_(where),
         out_(out) {}
 
   void run(const std::vector<Band>& bands) {
@@ -63,9 +68,7 @@ class StreamCheck {
 
   /// The rows of `rows` where the mask's interval changes how it moves.
   void cut_at_mask(const Interval& rows) {
-    const auto cut = [&](int64_t row) {
-      cuts_.push_back(std::clamp(row, rows.begin, rows.end));
-    };
+    const auto cut = [&](int64_t row) { cuts_.push_back(std::clamp(row, rows.begin, rows.end)); };
     cut(rows.begin);
     cut(rows.end);
     for (const Interval& document : sequence_.documents()) {

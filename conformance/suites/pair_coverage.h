@@ -11,8 +11,8 @@
 
 namespace bdlm {
 
-/// Checks, for every row of `held` and either key stream, that the intervals which `bands` give it are
-/// disjoint and together are `visible(...)`; and that no band names a row that is not held.
+/// Checks, for every row of `held` and either key stream, that the intervals which `bands` give it
+/// are disjoint and together are `visible(...)`; and that no band names a row that is not held.
 ///
 /// Exact, and much cheaper than a look at every row: between cuts (the ends of bands, blocks and
 /// documents, and the rows where a window starts or stops to bite) every end of every interval is

@@ -52,8 +52,8 @@ ObjectiveKind parse_objective(const std::string& text) {
       return kind;
     }
   }
-  throw InputError(join("unknown objective '", text,
-                        "'; known are masked_block, complementary_views"));
+  throw InputError(
+      join("unknown objective '", text, "'; known are masked_block, complementary_views"));
 }
 
 const char* name(Supervision supervision) {
@@ -83,10 +83,8 @@ StepProblem make_step(const StepSettings& s) {
     }
   }
   const bool exclude = s.config.excluded_logit == s.mask_token;
-  StepProblem problem{{s.config, example, {}},
-                      random_parameters(s.config, s.seed),
-                      s.clean_loss > 0,
-                      s.options};
+  StepProblem problem{
+      {s.config, example, {}}, random_parameters(s.config, s.seed), s.clean_loss > 0, s.options};
   std::vector<View>& views = problem.dense.views;
   if (s.objective == ObjectiveKind::masked_block) {
     Draws draws = masked_block_draws(s.sequence, {.seed = s.seed});
@@ -97,9 +95,9 @@ StepProblem make_step(const StepSettings& s) {
         draws.token[i] = 0;
       }
     }
-    views = {masked_block(example, draws,
-                          {.vocab = vocab, .mask_token = s.mask_token,
-                           .exclude_mask_logit = exclude})};
+    views = {
+        masked_block(example, draws,
+                     {.vocab = vocab, .mask_token = s.mask_token, .exclude_mask_logit = exclude})};
   } else {
     const Draws draws = complementary_draws(s.sequence, {.seed = s.seed});
     const auto both = complementary_views(
@@ -108,10 +106,9 @@ StepProblem make_step(const StepSettings& s) {
     views.assign(both.begin(), both.end());
   }
   if (s.clean_loss > 0) {
-    const std::vector<LossTerm> more =
-        clean_next_token(example, s.config.rules,
-                         {.vocab = vocab, .weight = s.clean_loss,
-                          .excluded_logit = s.config.excluded_logit});
+    const std::vector<LossTerm> more = clean_next_token(
+        example, s.config.rules,
+        {.vocab = vocab, .weight = s.clean_loss, .excluded_logit = s.config.excluded_logit});
     views[0].terms.insert(views[0].terms.end(), more.begin(), more.end());
   }
   return problem;

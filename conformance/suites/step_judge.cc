@@ -38,12 +38,12 @@ StepOutcome<double> run_alone(const StepProblem& problem, bool reverse_tiles) {
     options.tile = std::clamp<int64_t>(problem.dense.example.sequence.length() / 4, 1, 64);
   }
   std::vector<StepOutcome<double>> out;
-  run_ranks(
-      1,
-      [&](Communicator& communicator) {
-        out.push_back(dense_rank_step(problem.dense, problem.parameters, alone, communicator, options));
-      },
-      {.openmp_threads = 0});
+  run_ranks(1,
+            [&](Communicator& communicator) {
+              out.push_back(
+                  dense_rank_step(problem.dense, problem.parameters, alone, communicator, options));
+            },
+            {.openmp_threads = 0});
   return std::move(out[0]);
 }
 
@@ -59,29 +59,27 @@ StepBaseline make_baseline(const StepProblem& problem) {
   for (size_t n = 0; n < table.entries().size(); ++n) {
     const int64_t count = table.entries()[n].size;
     const double* one = base.one.gradients[n];
-    base.tolerance.push_back(tolerance(
-        largest(one, count), largest_difference(one, other.gradients[n], count)));
+    base.tolerance.push_back(
+        tolerance(largest(one, count), largest_difference(one, other.gradients[n], count)));
   }
-  base.loss_tolerance =
-      tolerance(std::abs(base.one.loss), std::abs(base.one.loss - other.loss));
+  base.loss_tolerance = tolerance(std::abs(base.one.loss), std::abs(base.one.loss - other.loss));
   return base;
 }
 
 StepRun run_scheme(const StepProblem& problem, const Ownership& ownership) {
   StepRun run{{0, DenseParameters<double>(problem.dense.config)}, {}};
   run.logs.resize(ownership.ranks);
-  run_ranks(
-      ownership.ranks,
-      [&](Communicator& communicator) {
-        const int r = communicator.rank();
-        StepOutcome<double> mine =
-            dense_rank_step(problem.dense, problem.parameters, ownership, communicator, problem.options);
-        run.logs[r] = communicator.log();
-        if (r == 0) {
-          run.outcome = std::move(mine);
-        }
-      },
-      {.time_limit = std::chrono::minutes(30)});
+  run_ranks(ownership.ranks,
+            [&](Communicator& communicator) {
+              const int r = communicator.rank();
+              StepOutcome<double> mine = dense_rank_step(problem.dense, problem.parameters,
+                                                         ownership, communicator, problem.options);
+              run.logs[r] = communicator.log();
+              if (r == 0) {
+                run.outcome = std::move(mine);
+              }
+            },
+            {.time_limit = std::chrono::minutes(30)});
   return run;
 }
 
@@ -129,8 +127,7 @@ StepVerdict compare(const StepProblem& problem, const Ownership& ownership,
   for (size_t n = 0; n < table.entries().size(); ++n) {
     const ParameterEntry& entry = table.entries()[n];
     const double* one = baseline.one.gradients[n];
-    const double difference =
-        largest_difference(run.outcome.gradients[n], one, entry.size);
+    const double difference = largest_difference(run.outcome.gradients[n], one, entry.size);
     add(entry.name, difference, baseline.tolerance[n]);
     const double size = largest(one, entry.size);
     if (size > 0) {
@@ -147,9 +144,7 @@ StepVerdict compare(const StepProblem& problem, const Ownership& ownership,
 
 CaseResult case_result(const StepVerdict& v) {
   CaseResult result;
-  result.figures = {{"loss", v.loss},
-                    {"loss_difference", v.loss_difference},
-                    {"bytes", v.bytes}};
+  result.figures = {{"loss", v.loss}, {"loss_difference", v.loss_difference}, {"bytes", v.bytes}};
   TensorResult worst{v.worst_tensor, Verdict::pass, Reason::none, {}, ""};
   worst.figures = {{"err_over_bound", v.worst}, {"relative_difference", v.worst_relative}};
   if (v.nonfinite) {

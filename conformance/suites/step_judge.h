@@ -28,9 +28,9 @@ struct StepBaseline {
   double loss_tolerance = 0;
 };
 
-/// Runs the step twice on one rank, the second time with tiles of keys in another order. A tolerance is
-/// the larger of limits::step_relative times the tensor's largest value and limits::step_reordered
-/// times the difference of the two.
+/// Runs the step twice on one rank, the second time with tiles of keys in another order. A
+/// tolerance is the larger of limits::step_relative times the tensor's largest value and
+/// limits::step_reordered times the difference of the two.
 StepBaseline make_baseline(const StepProblem& problem);
 
 /// What each rank's step ran and logged.

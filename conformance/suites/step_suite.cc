@@ -15,8 +15,8 @@ struct StepSuiteCase {
   std::string word;
 };
 
-/// Two layers, the first under the layout's mask, the second full, so that what one layer gets wrong
-/// passes through attention again.
+/// Two layers, the first under the layout's mask, the second full, so that what one layer gets
+/// wrong passes through attention again.
 DenseConfig small_model(const LayerRule& rule) {
   DenseConfig config;
   config.layers = 2;

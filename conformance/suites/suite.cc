@@ -68,8 +68,7 @@ CaseResult run_case(const SuiteCase& suite_case) {
   }
   result.id = suite_case.id;
   result.tier = suite_case.tier;
-  result.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }
 

@@ -4,7 +4,9 @@ namespace bdlm {
 namespace {
 
 /// Sum of the integers in [a, b).
-int64_t sum_of(int64_t a, int64_t b) { return b <= a ? 0 : (b - a) * (a + b - 1) / 2; }
+int64_t sum_of(int64_t a, int64_t b) {
+  return b <= a ? 0 : (b - a) * (a + b - 1) / 2;
+}
 
 /// Sum over i in [a, b) of min(limit, i + offset).
 int64_t sum_of_min(int64_t a, int64_t b, int64_t limit, int64_t offset) {

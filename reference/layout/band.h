@@ -12,7 +12,9 @@ namespace bdlm {
 /// The two copies of every sequence.
 enum class Stream : uint8_t { clean, corrupted };
 
-inline const char* name(Stream s) { return s == Stream::clean ? "clean" : "corrupted"; }
+inline const char* name(Stream s) {
+  return s == Stream::clean ? "clean" : "corrupted";
+}
 
 /// Query row `i` of `rows` sees the keys `[max(keys.begin, i + begin_offset),
 /// min(keys.end, i + end_offset))`. An offset of `none` takes no part. All positions are those of

@@ -64,8 +64,7 @@ std::vector<int64_t> block_pairs(const Sequence& sequence, const LayerRule& rule
   for (int64_t b = 0; b < sequence.blocks(); ++b) {
     const Interval block = sequence.block(b);
     for (const Stream key : {Stream::corrupted, Stream::clean}) {
-      cost[b] += block.size() *
-                 visible(sequence, rule, Stream::corrupted, block.begin, key).size();
+      cost[b] += block.size() * visible(sequence, rule, Stream::corrupted, block.begin, key).size();
     }
   }
   return cost;
@@ -154,7 +153,9 @@ const char* name(BlockAssignment assignment) {
   return "?";
 }
 
-Scheme parse_scheme(std::string_view text) { return parse(text, schemes, "scheme"); }
+Scheme parse_scheme(std::string_view text) {
+  return parse(text, schemes, "scheme");
+}
 
 BlockAssignment parse_assignment(std::string_view text) {
   return parse(text, assignments, "block assignment");

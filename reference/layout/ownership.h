@@ -40,12 +40,12 @@ Interval balanced_chunk(int64_t n, int64_t parts, int64_t c);
 
 /// The blocks of each rank, ascending; every block has one rank, every rank at least one block.
 ///
-/// dual_end: tasks are the pairs (i, B-1-i), contiguous runs of which go to ranks 0, 1, ..., the first
-/// ones one pair more; a middle block goes to the rank with fewest rows, the lowest of equals. With
-/// fewer tasks than ranks, single blocks from the last to the first go to the rank with fewest rows.
-/// balanced: `initial_pairs` (by rank; may be empty) is work that a rank has already; the result is
-/// never worse than dual_end in its largest load.
-/// Throws InputError if ranks < 1 or there are fewer blocks than ranks.
+/// dual_end: tasks are the pairs (i, B-1-i), contiguous runs of which go to ranks 0, 1, ..., the
+/// first ones one pair more; a middle block goes to the rank with fewest rows, the lowest of
+/// equals. With fewer tasks than ranks, single blocks from the last to the first go to the rank
+/// with fewest rows. balanced: `initial_pairs` (by rank; may be empty) is work that a rank has
+/// already; the result is never worse than dual_end in its largest load. Throws InputError if ranks
+/// < 1 or there are fewer blocks than ranks.
 std::vector<std::vector<int64_t>> assign_blocks(const Sequence& sequence, int ranks,
                                                 BlockAssignment assignment, const LayerRule& rule,
                                                 const std::vector<int64_t>& initial_pairs = {});

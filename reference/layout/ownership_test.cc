@@ -52,8 +52,8 @@ BOOST_AUTO_TEST_CASE(every_row_is_counted_once) {
         }
         const Sequence s = Sequence::uniform(blocks * size - (size > 1 ? 2 : 0), size);
         for (const Scheme scheme : {Scheme::cp, Scheme::bp, Scheme::csbp}) {
-          for (const BlockAssignment how :
-               {BlockAssignment::dual_end, BlockAssignment::contiguous, BlockAssignment::balanced}) {
+          for (const BlockAssignment how : {BlockAssignment::dual_end, BlockAssignment::contiguous,
+                                            BlockAssignment::balanced}) {
             const Ownership own = divide(s, scheme, ranks, {how, false, {}});
             for (const Stream stream : {Stream::clean, Stream::corrupted}) {
               std::vector<int> seen(s.length(), 0);

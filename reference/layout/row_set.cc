@@ -31,9 +31,8 @@ bool RowSet::contains(Stream stream, const Interval& wanted) const {
     return true;
   }
   const IntervalSet& parts = rows(stream);
-  const auto it = std::partition_point(parts.begin(), parts.end(), [&](const Interval& part) {
-    return part.end <= wanted.begin;
-  });
+  const auto it = std::partition_point(
+      parts.begin(), parts.end(), [&](const Interval& part) { return part.end <= wanted.begin; });
   return it != parts.end() && it->contains(wanted);
 }
 

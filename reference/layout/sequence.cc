@@ -54,7 +54,8 @@ Sequence Sequence::uniform(int64_t length, int64_t block_size, std::vector<Inter
   s.length_ = length;
   s.documents_ = or_one(length, std::move(documents));
   for (const Interval& run : runs_of(length, s.documents_)) {
-    for (int64_t start = run.begin; start < run.end; start += std::min(block_size, run.end - start)) {
+    for (int64_t start = run.begin; start < run.end;
+         start += std::min(block_size, run.end - start)) {
       s.block_starts_.push_back(start);
     }
   }

@@ -13,10 +13,10 @@ namespace bdlm {
 /// padding. Both streams share the sequence: token i has one position, relative to its document.
 class Sequence {
  public:
-  /// Blocks of `block_size`, counted anew from the start of every document (and run of padding); the
-  /// last of each may be short. No documents means one document of all tokens.
-  /// Throws InputError on length < 1, block_size < 1, or documents that are empty, unsorted,
-  /// overlapping or out of range.
+  /// Blocks of `block_size`, counted anew from the start of every document (and run of padding);
+  /// the last of each may be short. No documents means one document of all tokens. Throws
+  /// InputError on length < 1, block_size < 1, or documents that are empty, unsorted, overlapping
+  /// or out of range.
   static Sequence uniform(int64_t length, int64_t block_size, std::vector<Interval> documents = {});
 
   /// Blocks as given: `block_starts` ascending from 0, and a start at every document boundary.

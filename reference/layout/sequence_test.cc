@@ -41,8 +41,8 @@ BOOST_AUTO_TEST_CASE(uniform_blocks_end_with_a_short_one) {
 // Blocks and positions start anew at a document; tokens of no document are padding.
 BOOST_AUTO_TEST_CASE(documents_restart_blocks_and_positions) {
   const Sequence s = Sequence::uniform(20, 4, {{0, 5}, {5, 16}});
-  BOOST_TEST((blocks_of(s) ==
-              std::vector<Interval>{{0, 4}, {4, 5}, {5, 9}, {9, 13}, {13, 16}, {16, 20}}));
+  BOOST_TEST(
+      (blocks_of(s) == std::vector<Interval>{{0, 4}, {4, 5}, {5, 9}, {9, 13}, {13, 16}, {16, 20}}));
   BOOST_TEST(s.position(4) == 4);
   BOOST_TEST(s.position(5) == 0);
   BOOST_TEST(!s.is_padding(15));

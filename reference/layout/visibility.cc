@@ -18,9 +18,9 @@ Interval visible(const Sequence& sequence, const LayerRule& rule, Stream query, 
     if (key == Stream::corrupted) {
       return block;
     }
-    const int64_t begin =
-        rule.window == 0 ? document.begin
-                         : std::max(document.begin, block.begin - (rule.window - 1));
+    const int64_t begin = rule.window == 0
+                              ? document.begin
+                              : std::max(document.begin, block.begin - (rule.window - 1));
     return {begin, block.begin};
   }
   const int64_t begin =

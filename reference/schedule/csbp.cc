@@ -41,11 +41,12 @@ void PlanBuilder::build_csbp_sliding(RankPlan& plan) const {
   const std::vector<Band> context = concatenate(bands(plan, Stream::corrupted, Stream::clean),
                                                 bands(plan, Stream::clean, Stream::clean));
   const IntervalSet& own = plan.rows.rows(Stream::clean);
-  const std::vector<Band> local = concatenate(bands(plan, Stream::corrupted, Stream::corrupted),
-                                              restrict_keys(context, own));
+  const std::vector<Band> local =
+      concatenate(bands(plan, Stream::corrupted, Stream::corrupted), restrict_keys(context, own));
   const std::vector<Message>& sends = sends_[plan.rank];
   const std::vector<Message>& receives = receives_[plan.rank];
-  // Every rank takes part in an exchange, with nothing to move too; there is none if no rank needs one.
+  // Every rank takes part in an exchange, with nothing to move too; there is none if no rank needs
+  // one.
   const bool no_halo = std::all_of(receives_.begin(), receives_.end(),
                                    [](const auto& messages) { return messages.empty(); });
   if (no_halo) {
@@ -93,9 +94,8 @@ void PlanBuilder::prepare_halos() {
   for (int r = 0; r < ranks(); ++r) {
     std::vector<std::pair<int, Interval>> pieces;  // (owner, rows)
     for (const Interval& part : halo(sequence_, rule_, ownership_.rows[r])) {
-      auto it = std::partition_point(owned.begin(), owned.end(), [&](const Owned& o) {
-        return o.rows.end <= part.begin;
-      });
+      auto it = std::partition_point(owned.begin(), owned.end(),
+                                     [&](const Owned& o) { return o.rows.end <= part.begin; });
       for (; it != owned.end() && it->rows.begin < part.end; ++it) {
         pieces.emplace_back(it->rank, intersect(part, it->rows));
       }

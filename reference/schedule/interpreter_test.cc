@@ -48,8 +48,7 @@ class Alone : public Communicator {
  protected:
   Ticket start_all_gather(Payload, Payload) override { return {next_++}; }
   Ticket start_reduce_scatter(Payload, Payload) override { return {next_++}; }
-  Ticket start_exchange(const std::vector<PeerPayload>&,
-                        const std::vector<PeerPayload>&) override {
+  Ticket start_exchange(const std::vector<PeerPayload>&, const std::vector<PeerPayload>&) override {
     return {next_++};
   }
   void do_all_reduce(Payload) override {}
@@ -70,14 +69,15 @@ std::vector<std::string> lines_of(const std::vector<Step>& steps) {
 
 BOOST_AUTO_TEST_SUITE(interpreter)
 
-// Transfers start where they stand and are unpacked at their wait, in whatever order the waits come.
+// Transfers start where they stand and are unpacked at their wait, in whatever order the waits
+// come.
 BOOST_AUTO_TEST_CASE(steps_run_in_order_and_transfers_end_at_their_wait) {
   const std::vector<std::string> lines =
       lines_of({Gather{7, 1, {}, 1}, Attend{0, 0, false, {}}, Exchange{2, 2, {}, {}}, Wait{2},
                 Wait{7}, Merge{0, 1}, AttendBackward{1, {}}, ReduceScatter{7, 1, {}, 1},
                 ExchangeBack{3, 2, {}, {}}, Wait{7}, Wait{3}});
   const std::vector<std::string> expected{
-      "pack gather", "attend 0",   "pack exchange", "unpack exchange", "unpack gather", "merge 1",
+      "pack gather", "attend 0",    "pack exchange", "unpack exchange", "unpack gather", "merge 1",
       "backward 1",  "pack reduce", "pack back",     "unpack reduce",   "unpack back"};
   BOOST_CHECK_EQUAL_COLLECTIONS(lines.begin(), lines.end(), expected.begin(), expected.end());
 }

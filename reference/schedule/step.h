@@ -2,11 +2,12 @@
 // The instructions of a rank program: what one rank does in one attention layer.
 //
 // A scheme (CP, BP, CSBP) is a builder that writes such a list; `run` (interpreter.h) executes it
-// over an Engine, which computes, and a Communicator, which moves rows. Coverage checks, drawings and
-// the performance model read the same list. Steps hold integers only.
+// over an Engine, which computes, and a Communicator, which moves rows. Coverage checks, drawings
+// and the performance model read the same list. Steps hold integers only.
 //
 // Storage of a rank during a layer:
-// - *buffers* of K and V rows, and as many gradient rows. Buffer 0 holds the rank's own rows; others
+// - *buffers* of K and V rows, and as many gradient rows. Buffer 0 holds the rank's own rows;
+// others
 //   are filled by Gather or Exchange.
 // - *states*: for each of the rank's query rows a normalised O and its row log-sum-exp z. A state
 //   begins as (0, -inf), "attended nothing". State 0 is the layer's output.
@@ -24,8 +25,8 @@ namespace bdlm {
 /// The rows that each rank contributes to a collective, by rank.
 using ShardMap = std::vector<RowSet>;
 
-/// Starts an all-gather of own K and V rows. Every rank contributes `padded_rows` rows, of which the
-/// first `shards[rank].size()` count. After the wait, `buffer` holds the rows of all shards.
+/// Starts an all-gather of own K and V rows. Every rank contributes `padded_rows` rows, of which
+/// the first `shards[rank].size()` count. After the wait, `buffer` holds the rows of all shards.
 struct Gather {
   int token = 0;
   int buffer = 0;
@@ -52,9 +53,9 @@ struct Wait {
   int token = 0;
 };
 
-/// Attention of the bands' query rows over keys of `buffer`; its (O, z) is merged into `state`. Where
-/// `from_state` is false the state is known to be empty for all of these rows. Several bands may name
-/// the same row, with disjoint keys.
+/// Attention of the bands' query rows over keys of `buffer`; its (O, z) is merged into `state`.
+/// Where `from_state` is false the state is known to be empty for all of these rows. Several bands
+/// may name the same row, with disjoint keys.
 struct Attend {
   int buffer = 0;
   int state = 0;
@@ -76,7 +77,8 @@ struct AttendBackward {
 };
 
 /// Starts a reduce-scatter of the gradients of `buffer`; after the wait the sum over ranks of this
-/// rank's shard has been added to the gradients of buffer 0. `shards` and `padded_rows` as in Gather.
+/// rank's shard has been added to the gradients of buffer 0. `shards` and `padded_rows` as in
+/// Gather.
 struct ReduceScatter {
   int token = 0;
   int buffer = 0;
