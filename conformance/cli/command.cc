@@ -10,6 +10,7 @@
 
 #include "conformance/cli/build_info.h"
 #include "reference/base/error.h"
+#include "reference/base/text.h"
 
 namespace bdlm {
 namespace {
@@ -38,6 +39,20 @@ std::vector<Scheme> parse_schemes(const std::vector<std::string>& names,
     if (std::find(out.begin(), out.end(), scheme) == out.end()) {
       out.push_back(scheme);
     }
+  }
+  return out;
+}
+
+std::vector<Interval> parse_documents(const std::vector<std::string>& texts) {
+  std::vector<Interval> out;
+  for (const std::string& text : texts) {
+    Interval document;
+    char colon = 0;
+    std::istringstream in(text);
+    in >> document.begin >> colon >> document.end;
+    require(in && colon == ':' && in.peek() == std::istringstream::traits_type::eof(),
+            "--documents has '", printable(text), "'; a document is begin:end, for instance 0:512");
+    out.push_back(document);
   }
   return out;
 }

@@ -22,6 +22,11 @@ void add_verify_command(CLI::App& app, int& status);
 std::vector<Scheme> parse_schemes(const std::vector<std::string>& names,
                                   const std::vector<Scheme>& all);
 
+/// Documents as `--documents 0:5,5:16` gives them: half-open intervals of positions. Throws
+/// InputError on anything that is not of this form; whether they fit the sequence is the sequence's
+/// to say.
+std::vector<Interval> parse_documents(const std::vector<std::string>& texts);
+
 /// This build and machine, for reports.
 RunInfo run_info(uint64_t seed);
 

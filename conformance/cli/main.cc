@@ -3,6 +3,7 @@
 // Exit status: 0 right, 1 something judged is wrong, 2 the input is wrong or a file cannot be
 // written.
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -10,7 +11,6 @@
 #include "conformance/cli/build_info.h"
 #include "conformance/cli/command.h"
 #include "reference/base/error.h"
-#include "reference/base/text.h"
 
 int main(int argc, char** argv) {
   // A full disk or a closed pipe is an error to report, not a reason to die silently.
@@ -22,7 +22,12 @@ int main(int argc, char** argv) {
     app.set_version_flag(
         "--version", std::string("bdlm ") + bdlm::build_version + " (" + bdlm::build_commit + ")");
     app.require_subcommand(1);
-    app.failure_message(CLI::FailureMessage::simple);
+    // One line, like every other error.
+    app.failure_message([](const CLI::App*, const CLI::Error& error) {
+      std::string text = error.what();
+      std::replace(text.begin(), text.end(), '\n', ' ');
+      return "bdlm: " + text + "; bdlm --help shows what is allowed\n";
+    });
     bdlm::add_plan_command(app, status);
     bdlm::add_prove_command(app, status);
     bdlm::add_verify_command(app, status);

@@ -27,6 +27,7 @@ struct Options {
   std::string profile = "paper";
   std::string checkpointing = "full-recompute";
   std::string clean;  // empty: the model's
+  std::vector<std::string> documents;
   std::string json;
 };
 
@@ -252,7 +253,8 @@ int plan(const Options& options) {
           "; allowed is 1 to 4096");
   require(options.block >= 0, "--block is ", options.block, "; it must be at least 1");
   const int64_t block = options.block > 0 ? options.block : model.block_size;
-  const Sequence sequence = Sequence::uniform(options.context, block);
+  const Sequence sequence =
+      Sequence::uniform(options.context, block, parse_documents(options.documents));
   const CleanRule clean = options.clean.empty()
                               ? model.clean_rule()
                               : parse_word<CleanRule>("--clean", options.clean,
@@ -330,6 +332,8 @@ void add_plan_command(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--checkpointing", options->checkpointing, "full-recompute, keep-kv or none")
       ->capture_default_str();
+  command->add_option("--documents", options->documents, "Packed documents: 0:5,5:16")
+      ->delimiter(',');
   command->add_option("--json", options->json, "Write the plan as JSON; - is standard output");
   command->callback([options, &status] { status = plan(*options); });
 }

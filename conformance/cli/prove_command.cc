@@ -28,6 +28,8 @@ struct Options {
   std::vector<int> ranks;
   ModelOptions model;
   int64_t block = 32;
+  std::vector<std::string> documents;
+  int64_t prompt = 0;
   std::string assignment = "dual-end";
   std::string objective = "masked_block";
   double clean_loss = 0;
@@ -84,7 +86,10 @@ StepSettings settings_of(const Options& options) {
           options.clean_loss, "; it must be 0 or more");
   StepSettings s;
   s.config = make_config(options.model);
-  s.sequence = Sequence::uniform(length, options.block);
+  s.sequence = Sequence::uniform(length, options.block, parse_documents(options.documents));
+  require(options.prompt >= 0 && options.prompt < length, "--prompt is ", options.prompt,
+          "; allowed is 0 to ", length - 1, ", as some token must be supervised");
+  s.prompt = options.prompt;
   s.mask_token = s.config.vocab - 1;
   for (int64_t i = 0; i < length; ++i) {
     const auto token = static_cast<int64_t>(static_cast<unsigned char>(text[i]));
@@ -242,8 +247,8 @@ int prove_with_threads(const Options& options) {
   }
   check_memory(settings.config, settings.sequence.length(), most);
   std::ostream& out = options.json == "-" ? std::cerr : std::cout;
-  print_head(out, settings, options);
   const StepProblem problem = make_step(settings);
+  print_head(out, settings, options);
   Progress progress(true);
   progress.show("monolithic step, twice");
   const StepBaseline baseline = make_baseline(problem);
@@ -307,6 +312,9 @@ void add_prove_command(CLI::App& app, int& status) {
   command->add_option("--scheme", options->schemes, "cp, bp, csbp, or all")->delimiter(',');
   command->add_option("--ranks", options->ranks, "Numbers of ranks; default 2,4,8")->delimiter(',');
   command->add_option("--block", options->block, "Block size")->capture_default_str();
+  command->add_option("--documents", options->documents, "Packed documents: 0:512,512:2048")
+      ->delimiter(',');
+  command->add_option("--prompt", options->prompt, "Leading tokens that are not supervised");
   command->add_option("--assignment", options->assignment, "dual-end, contiguous or balanced")
       ->capture_default_str();
   command->add_option("--objective", options->objective, "masked_block or complementary_views")

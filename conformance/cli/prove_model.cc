@@ -60,7 +60,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--mlp", options.mlp, "Width of the MLP; default 192");
   command.add_option("--vocab", options.vocab, "Ids, the last one the mask token; default 257");
   command.add_option("--window", options.window,
-                     "Sliding window of every other layer, from the first; 0 for none");
+                     "Keys in the sliding window of every other layer, from the first");
   command.add_option("--clean", options.clean, "block-causal or token-causal clean rows");
 }
 
@@ -84,7 +84,8 @@ DenseConfig make_config(const ModelOptions& o) {
     c.rules.push_back(pattern[n % pattern.size()]);
   }
   if (o.window) {
-    require(*o.window >= 0, "--window is ", *o.window, "; it must be at least 1, or 0 for none");
+    require(*o.window >= 1, "--window is ", *o.window,
+            "; it must be at least 1 (without --window layers are full, or as the model has them)");
     for (int64_t n = 0; n < layers; ++n) {
       c.rules[n].window = n % 2 == 0 ? *o.window : 0;
     }

@@ -55,15 +55,14 @@ BOOST_AUTO_TEST_CASE(processes_compute_what_threads_compute) {
       const Ownership ownership = layout.ownership(problem.clean_loss);
       const StepRun threads = run_scheme(problem, ownership);
       communicator.clear_log();
-      const StepOutcome<double> mine = dense_rank_step(
-          problem.dense, problem.parameters, ownership, communicator, problem.options);
+      const StepOutcome<double> mine = dense_rank_step(problem.dense, problem.parameters, ownership,
+                                                       communicator, problem.options);
       const std::string id = layout.id().str();
       BOOST_REQUIRE_MESSAGE(mine.loss == threads.outcome.loss, id);
       BOOST_REQUIRE_MESSAGE(mine.gradients.values() == threads.outcome.gradients.values(), id);
       BOOST_REQUIRE_MESSAGE(communicator.log() == threads.logs[r], id);
-      BOOST_REQUIRE_MESSAGE(communicator.bytes_sent("attention") ==
-                                step_ledger_bytes(problem, ownership)[r],
-                            id);
+      BOOST_REQUIRE_MESSAGE(
+          communicator.bytes_sent("attention") == step_ledger_bytes(problem, ownership)[r], id);
     }
   }
   BOOST_TEST_MESSAGE(cases << " cases on " << communicator.size() << " processes");

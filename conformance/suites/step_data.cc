@@ -74,6 +74,7 @@ StepProblem make_step(const StepSettings& s) {
   check(s.config);
   const int64_t vocab = s.config.vocab;
   TokenSequence example{s.sequence, s.tokens, supervise(s.sequence, s.supervision, s.seed)};
+  std::fill(example.supervised.begin(), example.supervised.begin() + s.prompt, 0);
   if (example.tokens.empty()) {
     const Philox random(s.seed, token_tensor);
     for (int64_t i = 0; i < s.sequence.length(); ++i) {

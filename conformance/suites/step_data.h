@@ -30,6 +30,8 @@ struct StepSettings {
   std::vector<int64_t> tokens;
   ObjectiveKind objective = ObjectiveKind::masked_block;
   Supervision supervision = Supervision::all;
+  /// Leading tokens that carry no label, whatever `supervision` says.
+  int64_t prompt = 0;
   /// The weight of the clean next-token loss; 0 for none.
   double clean_loss = 0;
   /// All blocks at this noise instead of drawn; 0 for drawn. Only masked_block.

@@ -36,11 +36,13 @@ std::vector<SuiteCase> select_cases(const Selection& selection) {
             "'; known are T0, T2, T3");
   }
   std::vector<SuiteCase> out;
+  std::string example;
   const auto add = [&](const char* tier, auto make) {
     if (!chosen<std::string>(selection.tiers, tier)) {
       return;
     }
     for (SuiteCase& c : make(selection)) {
+      example = c.id;
       if (chosen(selection.schemes, c.scheme) && chosen(selection.ranks, c.ranks) &&
           glob_match(selection.ids, c.id)) {
         out.push_back(std::move(c));
@@ -51,8 +53,9 @@ std::vector<SuiteCase> select_cases(const Selection& selection) {
   add("T2", exact_cases);
   add("T3", double_cases);
   add("T3", step_cases);
-  require(!out.empty(), "no case is selected; ids look like ",
-          "csbp-P2-L17-M3-h4k2-d2-blockcausal-integers-s1, and --case takes * and ?");
+  require(!out.empty(),
+          "no case of this level, tier, scheme, ranks and id is there; ids look like ", example,
+          ", and --case takes * and ?");
   return out;
 }
 

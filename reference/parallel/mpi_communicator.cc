@@ -82,15 +82,11 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm, const MpiOptions& options) : opt
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (failure_.empty() && in_flight_.empty() && finalized == 0) {
-    MPI_Comm_free(&comm_);
-    return;
-  }
   for (auto& [id, transfer] : in_flight_) {
     abandon(std::move(transfer));
   }
+  // The duplicate is not freed: that is a collective operation, and this rank cannot know whether
+  // another one has failed and left something unfinished on it.
 }
 
 Ticket MpiCommunicator::start_all_gather(Payload send, Payload receive) {
