@@ -182,9 +182,6 @@ void cross_entropy_backward(const CrossEntropyShape& shape, const T* hidden, con
           x[j] *= (T(1) - share) * (T(1) + share);
         }
       }
-      if (options.excluded >= 0) {
-        x[options.excluded] = T(0);
-      }
     });
     d_chunk.assign(count * shape.hidden, T(0));
     linear_backward(count, shape.hidden, shape.vocab, chunk.hidden.data(), head,
