@@ -98,8 +98,8 @@ Shape shape_of_documents(int64_t length, int64_t block_size,
 }
 
 std::vector<int> rank_counts(Level level) {
-  if (level == Level::quick) {
-    return {2, 3};
+  if (level == Level::full) {
+    return {1, 2, 3, 4, 5, 6, 7, 8, 16};
   }
   return {1, 2, 3, 4, 8};
 }

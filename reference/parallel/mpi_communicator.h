@@ -28,10 +28,10 @@ struct MpiOptions {
   int64_t all_reduce_bytes = int64_t{1} << 24;
 };
 
-/// A rank of an MPI communicator, of which it uses a duplicate of its own. The duplicate lives until
-/// MPI is finalised, so make few of these. Elements must move as plain bytes: other types are an
-/// InputError. Results equal those of threads bit for bit, since sums are taken here in rank order
-/// and not by MPI.
+/// A rank of an MPI communicator, of which it uses a duplicate of its own. The duplicate lives
+/// until MPI is finalised, so make few of these. Elements must move as plain bytes: other types are
+/// an InputError. Results equal those of threads bit for bit, since sums are taken here in rank
+/// order and not by MPI.
 ///
 /// After a CommunicationError MPI may still write to the payloads of transfers in flight: they must
 /// outlive the communicator, or the process should end.

@@ -87,9 +87,9 @@ BOOST_AUTO_TEST_CASE(reduce_scatter_on_3_ranks) {
 
 // data_r = Σ_q data_q, for counts below, at and above P, and not a multiple of it
 BOOST_AUTO_TEST_CASE(all_reduce_of_every_small_count) {
-  for (const int ranks : {1, 2, 3, 4, 8}) {
+  for (const int64_t ranks : {1, 2, 3, 4, 8}) {
     for (const size_t count : {0U, 1U, 2U, 3U, 4U, 7U, 8U, 9U, 5000U}) {
-      check_ranks(ranks, [&](Communicator& c) {
+      check_ranks(static_cast<int>(ranks), [&](Communicator& c) {
         std::vector<int64_t> data(count);
         for (size_t i = 0; i < count; ++i) {
           data[i] = static_cast<int64_t>(i) * (c.rank() + 1) - 7;
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(ring_exchange) {
         expect(held == std::vector<int64_t>(5, 100 + (c.rank() - step + ranks) % ranks), "step ",
                step, ": ", held[0]);
       }
-      expect(c.bytes_sent("x") == (ranks - 1) * 40, c.bytes_sent("x"), " bytes");
+      expect(c.bytes_sent("x") == int64_t{40} * (ranks - 1), c.bytes_sent("x"), " bytes");
     });
   }
 }
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(uneven_exchange_with_empty_messages) {
     std::vector<LogEntry> expected;
     for (int q = 0; q < 4; ++q) {
       const auto p = static_cast<size_t>(q);
-      out[p].assign(length(r, q), 3 * r + q);
+      out[p].assign(length(r, q), int64_t{3} * r + q);
       in[p].assign(length(q, r), -1);
       if (q != r) {
         sends.push_back({q, payload(out[p])});
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(uneven_exchange_with_empty_messages) {
           expected.push_back(
               {sent ? Operation::send : Operation::receive, static_cast<int64_t>(8 * n), q, "x"});
         }
-        expect(in[static_cast<size_t>(q)] == std::vector<int64_t>(length(q, r), 3 * q + r),
+        expect(in[static_cast<size_t>(q)] == std::vector<int64_t>(length(q, r), int64_t{3} * q + r),
                "from rank ", q);
       }
     }

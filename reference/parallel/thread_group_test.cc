@@ -227,6 +227,9 @@ struct Watched {
   Watched() = default;
   Watched(const Watched&) = default;
   Watched& operator=(const Watched& other) {
+    if (this == &other) {
+      return *this;
+    }
     owner_away = other.owner_away;
     reads_while_away += owner_away != nullptr && *owner_away ? 1 : 0;
     return *this;
@@ -264,7 +267,10 @@ BOOST_AUTO_TEST_CASE(payloads_are_read_only_while_their_owner_waits) {
 struct Fragile {
   Fragile() = default;
   Fragile(const Fragile&) = default;
-  Fragile& operator=(const Fragile&) { throw std::overflow_error("too large"); }
+  Fragile& operator=(const Fragile& other) {
+    require<std::overflow_error>(this == &other, "too large");
+    return *this;
+  }
   Fragile& operator+=(const Fragile&) { return *this; }
 };
 

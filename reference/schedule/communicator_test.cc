@@ -65,12 +65,13 @@ BOOST_AUTO_TEST_CASE(bytes_of_each_operation_on_3_ranks) {
   c.wait(c.reduce_scatter(memory.at(0, 12), memory.at(20, 4), "attention"));
   c.all_reduce(memory.at(0, 7), "parameters");
   c.wait(c.exchange({{2, memory.at(0, 3)}, {0, memory.at(3, 1)}}, {{0, memory.at(9, 2)}}, "loss"));
-  const std::vector<LogEntry> expected{{Operation::all_gather, 5 * 8 * 2, -1, "attention"},
-                                       {Operation::reduce_scatter, 8 * 8, -1, "attention"},
-                                       {Operation::all_reduce, 2 * 2 * 3 * 8, -1, "parameters"},
-                                       {Operation::send, 24, 2, "loss"},
-                                       {Operation::send, 8, 0, "loss"},
-                                       {Operation::receive, 16, 0, "loss"}};
+  const std::vector<LogEntry> expected{
+      {Operation::all_gather, int64_t{5} * 8 * 2, -1, "attention"},
+      {Operation::reduce_scatter, int64_t{8} * 8, -1, "attention"},
+      {Operation::all_reduce, int64_t{2} * 2 * 3 * 8, -1, "parameters"},
+      {Operation::send, 24, 2, "loss"},
+      {Operation::send, 8, 0, "loss"},
+      {Operation::receive, 16, 0, "loss"}};
   BOOST_TEST((c.log() == expected));
   BOOST_TEST(c.bytes_sent("attention") == 80 + 64);
   BOOST_TEST(c.bytes_sent("parameters") == 96);
