@@ -3,5 +3,5 @@
 add_library(bdlm_step STATIC dense_step.cc key_passes.cc step_case.cc)
 target_link_libraries(bdlm_step PUBLIC bdlm_model bdlm_objective bdlm_schedule bdlm_communicator)
 
-bdlm_test(step_tests SOURCES cpu_engine_test.cc key_passes_test.cc dense_step_test.cc
+bdlm_test(step_tests OPTIMIZED SOURCES cpu_engine_test.cc key_passes_test.cc dense_step_test.cc
           step_gradient_test.cc LIBS bdlm_step)
