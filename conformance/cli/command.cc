@@ -5,10 +5,12 @@
 #include <Eigen/Core>
 #include <boost/version.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 
 #include "conformance/cli/build_info.h"
+#include "conformance/cli/options.h"
 #include "reference/base/error.h"
 #include "reference/base/text.h"
 
@@ -45,16 +47,25 @@ std::vector<Scheme> parse_schemes(const std::vector<std::string>& names,
 
 std::vector<Interval> parse_documents(const std::vector<std::string>& texts) {
   std::vector<Interval> out;
+  constexpr int64_t most = int64_t{1} << 40;
   for (const std::string& text : texts) {
-    Interval document;
-    char colon = 0;
-    std::istringstream in(text);
-    in >> document.begin >> colon >> document.end;
-    require(in && colon == ':' && in.peek() == std::istringstream::traits_type::eof(),
-            "--documents has '", printable(text), "'; a document is begin:end, for instance 0:512");
-    out.push_back(document);
+    const size_t colon = text.find(':');
+    require(colon != std::string::npos, "--documents has '", printable(text),
+            "'; a document is begin:end, for instance 0:512");
+    out.push_back({parse_integer("a document's begin", text.substr(0, colon), 0, most),
+                   parse_integer("a document's end", text.substr(colon + 1), 0, most)});
   }
   return out;
+}
+
+void print_error(const std::string& text) {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
+    const char* rank = std::getenv(variable);
+    if (rank != nullptr && std::string_view(rank) != "0") {
+      return;
+    }
+  }
+  std::cerr << "bdlm: " << printable(text, 2000) << std::endl;
 }
 
 RunInfo run_info(uint64_t seed) {

@@ -27,6 +27,9 @@ std::vector<Scheme> parse_schemes(const std::vector<std::string>& names,
 /// to say.
 std::vector<Interval> parse_documents(const std::vector<std::string>& texts);
 
+/// Prints an error on one line. Of the processes that mpirun started only the first one prints.
+void print_error(const std::string& text);
+
 /// This build and machine, for reports.
 RunInfo run_info(uint64_t seed);
 

@@ -1,13 +1,16 @@
 // bdlm plan: who owns what, how even the work is, what moves and what it takes in memory.
 
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "conformance/cli/command.h"
+#include "conformance/cli/options.h"
 #include "conformance/report/write_report.h"
 #include "reference/base/error.h"
+#include "reference/base/text.h"
 #include "reference/layout/config_json.h"
 #include "reference/layout/ledger.h"
 
@@ -20,7 +23,7 @@ constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 struct Options {
   std::string model;
   int64_t context = 0;
-  int ranks = 1;
+  int64_t ranks = 1;
   std::vector<std::string> schemes;
   int64_t block = 0;  // 0: the model's
   std::string assignment = "dual-end";
@@ -65,13 +68,19 @@ std::vector<int64_t> pairs_by_rank(const Architecture& model, const Sequence& se
     }
   }
   std::vector<int64_t> out(ownership.ranks, 0);
+  const auto add = [](int64_t& sum, int64_t layers, int64_t n) {
+    int64_t product = 0;
+    require(
+        !__builtin_mul_overflow(layers, n, &product) && !__builtin_add_overflow(sum, product, &sum),
+        "a rank attends more than 2^63 pairs; a smaller --context has fewer");
+  };
   for (const auto& [window, layers] : layers_by_window) {
     const LayerRule rule{clean, window};
     for (int r = 0; r < ownership.ranks; ++r) {
       for (const Segment& segment : ownership.rows[r].segments()) {
         for (const Stream key : {Stream::corrupted, Stream::clean}) {
-          out[r] +=
-              layers * pairs(visible_bands(sequence, rule, segment.stream, segment.rows, key));
+          add(out[r], layers,
+              pairs(visible_bands(sequence, rule, segment.stream, segment.rows, key)));
         }
       }
     }
@@ -79,12 +88,22 @@ std::vector<int64_t> pairs_by_rank(const Architecture& model, const Sequence& se
   return out;
 }
 
+std::vector<LayerRule> rules_of(const Architecture& model, CleanRule clean) {
+  std::vector<LayerRule> rules;
+  for (const LayerShape& layer : model.layers) {
+    if (layer.kind != LayerKind::delta) {
+      rules.push_back({clean, layer.window});
+    }
+  }
+  return rules;
+}
+
 SchemePlan make_plan(const Architecture& model, const Sequence& sequence, Scheme scheme,
                      const Options& options, const LedgerOptions& base, CleanRule clean) {
   SchemePlan plan;
-  const int ranks = scheme == Scheme::monolithic ? 1 : options.ranks;
-  plan.ownership =
-      divide(sequence, scheme, ranks, {parse_assignment(options.assignment), false, {clean, 0}});
+  const int ranks = scheme == Scheme::monolithic ? 1 : static_cast<int>(options.ranks);
+  plan.ownership = divide(sequence, scheme, ranks,
+                          {parse_assignment(options.assignment), false, rules_of(model, clean)});
   LedgerOptions ledger_options = base;
   ledger_options.scheme = scheme;
   ledger_options.ranks = ranks;
@@ -211,7 +230,9 @@ void print(std::ostream& out, const std::vector<SchemePlan>& plans, const std::s
   for (const SchemePlan& plan : plans) {
     partial = partial || !plan.ledger.complete();
     std::snprintf(line, sizeof line, "%-11s %5d  %16.2f%s  %14.4f  %16.2f\n",
-                  name(plan.ownership.scheme), plan.ownership.ranks, covered_gib(plan.ledger),
+                  name(plan.ownership.scheme), plan.ownership.ranks,
+                  // Halves away from zero, as published tables round.
+                  std::round(covered_gib(plan.ledger) * 100) / 100,
                   plan.ledger.complete() ? " " : "*", plan.imbalance,
                   static_cast<double>(plan.memory.total()) / gib);
     out << line;
@@ -247,12 +268,9 @@ int plan(const Options& options) {
   require(model.family != Family::drafter, "model '", model.name,
           "' is a drafter, whose rows are anchors and not a sequence; plans are made for "
           "dense_gqa, moe_sliding and hybrid_delta");
-  require(options.context >= 1 && options.context <= int64_t{1} << 31, "--context is ",
-          options.context, "; allowed is 1 to 2^31 tokens");
-  require(options.ranks >= 1 && options.ranks <= 4096, "--ranks is ", options.ranks,
-          "; allowed is 1 to 4096");
-  require(options.block >= 0, "--block is ", options.block, "; it must be at least 1");
   const int64_t block = options.block > 0 ? options.block : model.block_size;
+  require(options.context / block < int64_t{1} << 26, "--context ", options.context,
+          " has more than 2^26 blocks of ", block, "; larger blocks make fewer");
   const Sequence sequence =
       Sequence::uniform(options.context, block, parse_documents(options.documents));
   const CleanRule clean = options.clean.empty()
@@ -271,18 +289,25 @@ int plan(const Options& options) {
                                                   {"none", Checkpointing::none}});
   base.clean_rule = clean;
 
+  check_report_paths({options.json});
+  std::optional<ReportSink> sink;
+  if (!options.json.empty()) {
+    sink.emplace(options.json, std::cout);
+  }
   std::vector<SchemePlan> plans;
   for (const Scheme scheme :
        parse_schemes(options.schemes, {Scheme::monolithic, Scheme::cp, Scheme::bp, Scheme::csbp})) {
     plans.push_back(make_plan(model, sequence, scheme, options, base, clean));
   }
   const std::string heading =
-      join(model.name, " (", name(model.family), "), ", model.layer_count(), " layers, ",
+      join(printable(model.name), " (", name(model.family), "), ", model.layer_count(), " layers, ",
            options.context, " tokens in ", sequence.blocks(), " blocks of ", block, ", ",
-           name(clean), " clean rows, ", options.assignment, " blocks\nprofile ", options.profile,
-           ": K,V ", base.bytes.gather, " bytes an element, their gradients ", base.bytes.scatter,
+           name(clean), " clean rows",
+           options.documents.empty() ? "" : join(", ", options.documents.size(), " documents"),
+           ", ", options.assignment, " blocks\nprofile ", options.profile, ": K,V ",
+           base.bytes.gather, " bytes an element, their gradients ", base.bytes.scatter,
            "; checkpointing ", options.checkpointing, "\n");
-  print(options.json == "-" ? std::cerr : std::cout, plans, heading);
+  print(is_standard_output(options.json) ? std::cerr : std::cout, plans, heading);
   if (!options.json.empty()) {
     OrderedJson out;
     out["format"] = "bdlm-plan-1";
@@ -294,6 +319,10 @@ int plan(const Options& options) {
     out["ranks"] = options.ranks;
     out["block"] = block;
     out["blocks"] = sequence.blocks();
+    out["documents"] = OrderedJson::array();
+    for (const Interval& document : sequence.documents()) {
+      out["documents"].push_back({document.begin, document.end});
+    }
     out["clean_rule"] = name(clean);
     out["assignment"] = options.assignment;
     out["profile"] = options.profile;
@@ -303,9 +332,8 @@ int plan(const Options& options) {
     for (const SchemePlan& p : plans) {
       out["schemes"].push_back(scheme_json(p, model));
     }
-    ReportSink sink(options.json, std::cout);
-    sink.write(out.dump(1) + "\n");
-    sink.close();
+    sink->write(out.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+    sink->close();
   }
   return 0;
 }
@@ -316,25 +344,24 @@ void add_plan_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("plan", "Who owns what, balance, traffic and memory of a model");
-  command->add_option("--model", options->model, "A known name, or a config.json")->required();
-  command->add_option("--context", options->context, "Tokens of the sequence")->required();
-  command->add_option("--ranks", options->ranks, "Ranks that share it")->required();
-  command->add_option("--scheme", options->schemes, "monolithic, cp, bp, csbp, or all")
-      ->delimiter(',');
-  command->add_option("--block", options->block, "Block size; default is the model's");
-  command->add_option("--assignment", options->assignment, "dual-end, contiguous or balanced")
-      ->capture_default_str();
-  command->add_option("--clean", options->clean,
-                      "block-causal or token-causal clean rows; default is the model's");
-  command
-      ->add_option("--profile", options->profile,
-                   "Element sizes: paper (bf16), as-run (gradients fp32), f64")
-      ->capture_default_str();
-  command->add_option("--checkpointing", options->checkpointing, "full-recompute, keep-kv or none")
-      ->capture_default_str();
-  command->add_option("--documents", options->documents, "Packed documents: 0:5,5:16")
-      ->delimiter(',');
-  command->add_option("--json", options->json, "Write the plan as JSON; - is standard output");
+  add_text(*command, "--model", options->model, "A known name, or a config.json")->required();
+  add_integer(*command, "--context", options->context, 1, int64_t{1} << 30,
+              "Tokens of the sequence")
+      ->required();
+  add_integer(*command, "--ranks", options->ranks, 1, 4096, "Ranks that share it")->required();
+  add_words(*command, "--scheme", options->schemes, "monolithic, cp, bp, csbp, or all");
+  add_integer(*command, "--block", options->block, 1, int64_t{1} << 30,
+              "Block size; default is the model's");
+  add_words(*command, "--documents", options->documents, "Packed documents: 0:5,5:16");
+  add_text(*command, "--assignment", options->assignment,
+           "dual-end, contiguous or balanced; default dual-end");
+  add_text(*command, "--clean", options->clean,
+           "block-causal or token-causal clean rows; default is the model's");
+  add_text(*command, "--profile", options->profile,
+           "Element sizes: paper (bf16, the default), as-run (gradients fp32), f64");
+  add_text(*command, "--checkpointing", options->checkpointing,
+           "full-recompute (the default), keep-kv or none");
+  add_text(*command, "--json", options->json, "Write the plan as JSON; - is standard output");
   command->callback([options, &status] { status = plan(*options); });
 }
 

@@ -1,13 +1,17 @@
 // bdlm prove: shows on a real text that the schemes compute one loss and one set of gradients.
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "conformance/cli/command.h"
+#include "conformance/cli/options.h"
 #include "conformance/cli/prose.h"
 #include "conformance/cli/prove_model.h"
 #include "conformance/cli/prove_mpi.h"
@@ -15,6 +19,7 @@
 #include "conformance/suites/step_data.h"
 #include "conformance/suites/suite.h"
 #include "reference/base/error.h"
+#include "reference/base/text.h"
 
 namespace bdlm {
 namespace {
@@ -57,33 +62,34 @@ std::string read_text(const Options& options) {
   if (options.text.empty()) {
     return prose();
   }
+  const std::string shown = printable(options.text);
+  std::error_code error;
+  require<FileError>(!std::filesystem::is_directory(options.text, error), shown,
+                     ": cannot be read: it is a directory");
+  errno = 0;
   std::ifstream file(options.text, std::ios::binary);
-  require<FileError>(file.good(), options.text, ": cannot be read");
+  require<FileError>(file.good(), shown, ": cannot be read: ", std::strerror(errno));
   std::string text;
   // No more than what a double-precision proof could take.
   constexpr size_t most = size_t{1} << 26;
   text.resize(most + 1);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  require<FileError>(file.eof() || file.good(), options.text, ": cannot be read");
+  require<FileError>(!file.bad(), shown, ": cannot be read: ", std::strerror(errno));
   text.resize(static_cast<size_t>(file.gcount()));
-  require<FileError>(text.size() <= most, options.text, ": has more than ", most, " bytes");
+  require<FileError>(text.size() <= most, shown, ": has more than ", most, " bytes");
   return text;
 }
 
 StepSettings settings_of(const Options& options) {
   const std::string text = read_text(options);
-  const std::string source = options.text.empty() ? "the built-in text" : options.text;
+  const std::string source = options.text.empty() ? "the built-in text" : printable(options.text);
   const auto bytes = static_cast<int64_t>(text.size());
-  require(options.block >= 1, "--block is ", options.block, "; it must be at least 1");
   require(bytes >= options.block, source, " has ", bytes, " bytes, fewer than a block of ",
           options.block);
-  require(options.length >= 0, "--length is ", options.length, "; it must be at least 1");
   const int64_t length = options.length > 0 ? options.length : std::min<int64_t>(bytes, 2048);
   require(length <= bytes, "--length is ", length, "; ", source, " has ", bytes, " bytes");
   require(length >= options.block, "--length is ", length, "; it must be at least a block, ",
           options.block);
-  require(options.clean_loss >= 0 && std::isfinite(options.clean_loss), "--clean-loss is ",
-          options.clean_loss, "; it must be 0 or more");
   StepSettings s;
   s.config = make_config(options.model);
   s.sequence = Sequence::uniform(length, options.block, parse_documents(options.documents));
@@ -93,8 +99,9 @@ StepSettings settings_of(const Options& options) {
   s.mask_token = s.config.vocab - 1;
   for (int64_t i = 0; i < length; ++i) {
     const auto token = static_cast<int64_t>(static_cast<unsigned char>(text[i]));
-    require(token < s.config.vocab, source, " has byte ", token, " at ", i,
-            ", which a vocabulary of ", s.config.vocab, " lacks; --vocab 257 takes every byte");
+    require(token < s.mask_token, source, " has byte ", token, " at ", i,
+            ", which a vocabulary of ", s.config.vocab,
+            ", its last id the mask token, has no token for; --vocab 257 takes every byte");
     s.tokens.push_back(token);
   }
   s.objective = parse_objective(options.objective);
@@ -109,14 +116,14 @@ std::vector<Row> rows_of(const Options& options, const StepSettings& settings,
                          const std::vector<int>& ranks) {
   std::vector<Row> rows;
   const OwnershipOptions how{parse_assignment(options.assignment), settings.clean_loss > 0,
-                             settings.config.rules.front()};
+                             settings.config.rules};
   for (const Scheme scheme :
        parse_schemes(options.schemes, {Scheme::cp, Scheme::bp, Scheme::csbp})) {
     for (const int p : ranks) {
       if (scheme == Scheme::monolithic) {
-        continue;  // always there: it is what the others are held against
+        // Always there: it is what the others are held against.
+        throw InputError("--scheme has monolithic; allowed are cp, bp, csbp, or all");
       }
-      require(p >= 1 && p <= 256, "--ranks is ", p, "; allowed is 1 to 256");
       rows.push_back({divide(settings.sequence, scheme, p, how), {}, 0, 0, ""});
     }
   }
@@ -142,13 +149,23 @@ void prove_exactly(Row& row) {
 
 void print_head(std::ostream& out, const StepSettings& s, const Options& options) {
   const DenseConfig& c = s.config;
-  out << (options.text.empty() ? "built-in text" : options.text) << ": " << s.sequence.length()
-      << " bytes as tokens, " << s.sequence.blocks() << " blocks of " << options.block << ", "
-      << name(s.objective) << (s.clean_loss > 0 ? " with a clean next-token loss" : "") << '\n'
+  out << (options.text.empty() ? "built-in text" : printable(options.text)) << ": "
+      << s.sequence.length() << " bytes as tokens, " << s.sequence.blocks() << " blocks of "
+      << options.block << ", " << name(s.objective)
+      << (s.clean_loss > 0 ? " with a clean next-token loss" : "") << '\n'
       << "model: " << c.layers << " layers, hidden " << c.hidden << ", heads " << c.q_heads << ':'
       << c.kv_heads << " x " << c.head_dim << ", mlp " << c.mlp << ", vocabulary " << c.vocab
       << ", " << name(c.rules.front().clean) << " clean rows, " << ParameterTable(c).size()
       << " parameters, all double\n\n";
+}
+
+void print_table_head(std::ostream& out, const StepBaseline& baseline) {
+  char line[200];
+  std::snprintf(line, sizeof line, "%-10s %3s  %-17s  %9s  %9s  %9s  %15s\n", "scheme", "P", "loss",
+                "difference", "/bound", "exact", "attention bytes");
+  out << line;
+  std::snprintf(line, sizeof line, "%-10s %3d  %.15f\n", "monolithic", 1, baseline.one.loss);
+  out << line << std::flush;
 }
 
 void print_row(std::ostream& out, const Row& row) {
@@ -192,7 +209,7 @@ OrderedJson to_json(const Row& row) {
 }
 
 int report(const Options& options, const StepSettings& settings, const StepBaseline& baseline,
-           const std::vector<Row>& rows, std::ostream& out) {
+           const std::vector<Row>& rows, std::ostream& out, std::optional<ReportSink>& sink) {
   const auto right =
       std::count_if(rows.begin(), rows.end(), [](const Row& r) { return r.right(); });
   out << '\n'
@@ -204,7 +221,7 @@ int report(const Options& options, const StepSettings& settings, const StepBasel
          "rational arithmetic on small sequences, full and sliding, equal in every digit.\n\n"
       << right << " of " << rows.size() << " runs have the monolithic loss and gradients"
       << (right == static_cast<int64_t>(rows.size()) ? ".\n" : ": NOT PROVEN.\n");
-  if (!options.json.empty()) {
+  if (sink) {
     const DenseConfig& c = settings.config;
     const RunInfo info = run_info(options.seed);
     OrderedJson json;
@@ -215,6 +232,17 @@ int report(const Options& options, const StepSettings& settings, const StepBasel
     json["text"] = options.text.empty() ? "built-in" : options.text;
     json["tokens"] = settings.sequence.length();
     json["block"] = options.block;
+    json["documents"] = OrderedJson::array();
+    for (const Interval& document : settings.sequence.documents()) {
+      json["documents"].push_back({document.begin, document.end});
+    }
+    json["prompt"] = options.prompt;
+    json["assignment"] = options.assignment;
+    json["clean_rule"] = name(c.rules.front().clean);
+    json["windows"] = OrderedJson::array();
+    for (const LayerRule& rule : c.rules) {
+      json["windows"].push_back(rule.window);
+    }
     json["objective"] = name(settings.objective);
     json["clean_loss"] = settings.clean_loss;
     json["checkpointing"] = options.checkpointing;
@@ -230,11 +258,23 @@ int report(const Options& options, const StepSettings& settings, const StepBasel
       json["runs"].push_back(to_json(row));
     }
     json["summary"] = {{"pass", right}, {"fail", static_cast<int64_t>(rows.size()) - right}};
-    ReportSink sink(options.json, std::cout);
-    sink.write(json.dump(1) + "\n");
-    sink.close();
+    sink->write(json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+    sink->close();
   }
   return right == static_cast<int64_t>(rows.size()) ? 0 : 1;
+}
+
+int views_of(const StepSettings& settings) {
+  return settings.objective == ObjectiveKind::complementary_views ? 2 : 1;
+}
+
+/// Opened before the work, so that a path that cannot be written costs none.
+std::optional<ReportSink> open_report(const Options& options) {
+  std::optional<ReportSink> sink;
+  if (!options.json.empty()) {
+    sink.emplace(options.json, std::cout);
+  }
+  return sink;
 }
 
 int prove_with_threads(const Options& options) {
@@ -245,26 +285,22 @@ int prove_with_threads(const Options& options) {
   for (const Row& row : rows) {
     most = std::max(most, row.ownership.ranks);
   }
-  check_memory(settings.config, settings.sequence.length(), most);
-  std::ostream& out = options.json == "-" ? std::cerr : std::cout;
+  check_memory(settings.config, settings.sequence.length(), most, views_of(settings), false);
+  std::optional<ReportSink> sink = open_report(options);
+  std::ostream& out = is_standard_output(options.json) ? std::cerr : std::cout;
   const StepProblem problem = make_step(settings);
   print_head(out, settings, options);
   Progress progress(true);
   progress.show("monolithic step, twice");
   const StepBaseline baseline = make_baseline(problem);
-  char line[200];
-  std::snprintf(line, sizeof line, "%-10s %3s  %-17s  %9s  %9s  %9s  %15s\n", "scheme", "P", "loss",
-                "difference", "/bound", "exact", "attention bytes");
-  out << line;
-  std::snprintf(line, sizeof line, "%-10s %3d  %.15f\n", "monolithic", 1, baseline.one.loss);
-  out << line << std::flush;
+  print_table_head(out, baseline);
   for (Row& row : rows) {
     progress.show(join(name(row.ownership.scheme), " on ", row.ownership.ranks, " ranks"));
     row.verdict = compare(problem, row.ownership, baseline, run_scheme(problem, row.ownership));
     prove_exactly(row);
     print_row(out, row);
   }
-  return report(options, settings, baseline, rows, out);
+  return report(options, settings, baseline, rows, out, sink);
 }
 
 /// The same with ranks as processes: every process of mpirun comes here, the first one reports.
@@ -275,13 +311,17 @@ int prove_with_mpi(const Options& options) {
             "--ranks with --transport mpi must be the number of processes, ", mpi.size());
     const StepSettings settings = settings_of(options);
     std::vector<Row> rows = rows_of(options, settings, {mpi.size()});
+    check_memory(settings.config, settings.sequence.length(), mpi.size(), views_of(settings), true);
     const StepProblem problem = make_step(settings);
     const bool first = mpi.rank() == 0;
-    std::ostream& out = options.json == "-" ? std::cerr : std::cout;
+    std::ostream& out = is_standard_output(options.json) ? std::cerr : std::cout;
     std::optional<StepBaseline> baseline;
+    std::optional<ReportSink> sink;
     if (first) {
       print_head(out, settings, options);
+      sink = open_report(options);
       baseline = make_baseline(problem);
+      print_table_head(out, *baseline);
     }
     for (Row& row : rows) {
       const StepRun run = mpi.run(problem, row.ownership);
@@ -291,13 +331,13 @@ int prove_with_mpi(const Options& options) {
         print_row(out, row);
       }
     }
-    return first ? report(options, settings, *baseline, rows, out) : 0;
+    return first ? report(options, settings, *baseline, rows, out, sink) : 0;
   });
 }
 
 int prove(const Options& options) {
   require(options.transport == "threads" || options.transport == "mpi", "--transport is '",
-          options.transport, "'; allowed are threads, mpi");
+          printable(options.transport), "'; allowed are threads, mpi");
   return options.transport == "mpi" ? prove_with_mpi(options) : prove_with_threads(options);
 }
 
@@ -307,26 +347,29 @@ void add_prove_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "prove", "Show on a text that every scheme computes one loss and one set of gradients");
-  command->add_option("--text", options->text, "A file whose bytes are the tokens");
-  command->add_option("--length", options->length, "Tokens to take; default 2048 or all");
-  command->add_option("--scheme", options->schemes, "cp, bp, csbp, or all")->delimiter(',');
-  command->add_option("--ranks", options->ranks, "Numbers of ranks; default 2,4,8")->delimiter(',');
-  command->add_option("--block", options->block, "Block size")->capture_default_str();
-  command->add_option("--documents", options->documents, "Packed documents: 0:512,512:2048")
-      ->delimiter(',');
-  command->add_option("--prompt", options->prompt, "Leading tokens that are not supervised");
-  command->add_option("--assignment", options->assignment, "dual-end, contiguous or balanced")
-      ->capture_default_str();
-  command->add_option("--objective", options->objective, "masked_block or complementary_views")
-      ->capture_default_str();
-  command->add_option("--clean-loss", options->clean_loss,
-                      "Weight of the clean next-token loss; needs --clean token-causal");
+  constexpr int64_t most = int64_t{1} << 26;
+  add_text(*command, "--text", options->text, "A file whose bytes are the tokens");
+  add_integer(*command, "--length", options->length, 1, most,
+              "Tokens to take; default 2048, or all of a shorter text");
+  add_words(*command, "--scheme", options->schemes, "cp, bp, csbp, or all");
+  add_integers(*command, "--ranks", options->ranks, 1, 256, "Numbers of ranks; default 2,4,8");
+  add_integer(*command, "--block", options->block, 1, most, "Block size; default 32");
+  add_words(*command, "--documents", options->documents, "Packed documents: 0:512,512:2048");
+  add_integer(*command, "--prompt", options->prompt, 0, most,
+              "Leading tokens that are not supervised");
+  add_text(*command, "--assignment", options->assignment,
+           "dual-end, contiguous or balanced; default dual-end");
+  add_text(*command, "--objective", options->objective,
+           "masked_block (the default) or complementary_views");
+  add_number(*command, "--clean-loss", options->clean_loss, 0, 1e6,
+             "Weight of the clean next-token loss; needs --clean token-causal");
   command->add_flag("--checkpointing", options->checkpointing,
                     "Compute each layer's activations again in the backward");
-  command->add_option("--seed", options->seed, "Seed of parameters and draws");
-  command->add_option("--transport", options->transport, "threads, or mpi under mpirun")
-      ->capture_default_str();
-  command->add_option("--json", options->json, "Write the proof as JSON; - is standard output");
+  add_integer(*command, "--seed", options->seed, 0, std::numeric_limits<int64_t>::max(),
+              "Seed of parameters and draws; default 1");
+  add_text(*command, "--transport", options->transport,
+           "threads (the default), or mpi under mpirun");
+  add_text(*command, "--json", options->json, "Write the proof as JSON; - is standard output");
   add_model_options(*command, options->model);
   command->callback([options, &status] { status = prove(*options); });
 }

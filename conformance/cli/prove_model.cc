@@ -2,7 +2,9 @@
 
 #include <fstream>
 
+#include "conformance/cli/options.h"
 #include "reference/base/error.h"
+#include "reference/base/text.h"
 #include "reference/layout/config_json.h"
 #include "reference/model/parameter_table.h"
 
@@ -28,6 +30,16 @@ DenseConfig from_architecture(const Architecture& a) {
   require(!a.qkv_bias, "model '", a.name, "' has biases on Q, K and V, which the proof does not");
   require(a.rope_type == "default", "model '", a.name, "' scales rotary positions by '",
           a.rope_type, "'; the proof computes them unscaled");
+  // What the proof's model does not compute must not be dropped.
+  require(!a.attention_scale, "model '", a.name, "' scales attention by ",
+          a.attention_scale.value_or(0), "; the proof scales by 1/sqrt(head_dim)");
+  for (const LayerShape& layer : a.layers) {
+    require(layer.rope_fraction == 1, "model '", a.name, "' rotates a fraction of ",
+            layer.rope_fraction, " of each head; the proof rotates all of it");
+    require(layer.rope_theta == a.layers[0].rope_theta, "model '", a.name, "' has rope_theta ",
+            a.layers[0].rope_theta, " and ", layer.rope_theta,
+            " on different layers; the proof has one");
+  }
   DenseConfig c;
   c.layers = a.layer_count();
   c.hidden = a.hidden;
@@ -50,18 +62,20 @@ DenseConfig from_architecture(const Architecture& a) {
 
 }  // namespace
 
-void add_model_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--model", options.name, "A known dense model, or a config.json");
-  command.add_option("--layers", options.layers, "Layers; default 2, or the model's");
-  command.add_option("--hidden", options.hidden, "Width; default 64");
-  command.add_option("--heads", options.q_heads, "Query heads; default 4");
-  command.add_option("--kv-heads", options.kv_heads, "KV heads; default 2");
-  command.add_option("--head-dim", options.head_dim, "Channels of a head; default 16");
-  command.add_option("--mlp", options.mlp, "Width of the MLP; default 192");
-  command.add_option("--vocab", options.vocab, "Ids, the last one the mask token; default 257");
-  command.add_option("--window", options.window,
-                     "Keys in the sliding window of every other layer, from the first");
-  command.add_option("--clean", options.clean, "block-causal or token-causal clean rows");
+void add_model_options(CLI::App& command, ModelOptions& o) {
+  constexpr int64_t most = int64_t{1} << 20;
+  add_text(command, "--model", o.name, "A known dense model, or a config.json");
+  add_integer(command, "--layers", o.layers, 1, 1024, "Layers; default 2, or the model's");
+  add_integer(command, "--hidden", o.hidden, 1, most, "Width; default 64");
+  add_integer(command, "--heads", o.q_heads, 1, most, "Query heads; default 4");
+  add_integer(command, "--kv-heads", o.kv_heads, 1, most, "KV heads; default 2");
+  add_integer(command, "--head-dim", o.head_dim, 2, most, "Channels of a head, even; default 16");
+  add_integer(command, "--mlp", o.mlp, 1, most, "Width of the MLP; default 192");
+  add_integer(command, "--vocab", o.vocab, 2, most,
+              "Ids, the last one the mask token; default 257");
+  add_integer(command, "--window", o.window, 1, int64_t{1} << 31,
+              "Keys in the sliding window of every other layer, from the first");
+  add_text(command, "--clean", o.clean, "block-causal or token-causal clean rows");
 }
 
 DenseConfig make_config(const ModelOptions& o) {
@@ -72,10 +86,7 @@ DenseConfig make_config(const ModelOptions& o) {
   c.head_dim = o.head_dim.value_or(c.head_dim);
   c.mlp = o.mlp.value_or(c.mlp);
   c.vocab = o.vocab.value_or(c.vocab);
-  require(c.vocab >= 2, "--vocab is ", c.vocab,
-          "; it must be at least 2, as the last id is the mask");
   const int64_t layers = o.layers.value_or(c.layers);
-  require(layers >= 1 && layers <= 1024, "--layers is ", layers, "; allowed is 1 to 1024");
   // More layers than the model has repeat its pattern.
   const std::vector<LayerRule> pattern = c.rules;
   c.layers = layers;
@@ -84,33 +95,22 @@ DenseConfig make_config(const ModelOptions& o) {
     c.rules.push_back(pattern[n % pattern.size()]);
   }
   if (o.window) {
-    require(*o.window >= 1, "--window is ", *o.window,
-            "; it must be at least 1 (without --window layers are full, or as the model has them)");
     for (int64_t n = 0; n < layers; ++n) {
       c.rules[n].window = n % 2 == 0 ? *o.window : 0;
     }
   }
   if (!o.clean.empty()) {
-    require(o.clean == "block-causal" || o.clean == "token-causal", "--clean is '", o.clean,
-            "'; allowed are block-causal, token-causal");
+    require(o.clean == "block-causal" || o.clean == "token-causal", "--clean is '",
+            printable(o.clean), "'; allowed are block-causal, token-causal");
     for (LayerRule& rule : c.rules) {
       rule.clean = o.clean == "block-causal" ? CleanRule::block_causal : CleanRule::token_causal;
     }
-  }
-  for (const auto& [what, value] : {std::pair{"--hidden", c.hidden},
-                                    {"--heads", c.q_heads},
-                                    {"--kv-heads", c.kv_heads},
-                                    {"--head-dim", c.head_dim},
-                                    {"--mlp", c.mlp},
-                                    {"--vocab", c.vocab}}) {
-    require(value >= 1 && value <= int64_t{1} << 20, what, " is ", value,
-            "; allowed is 1 to 1048576");
   }
   check(c);
   return c;
 }
 
-void check_memory(const DenseConfig& config, int64_t length, int ranks) {
+void check_memory(const DenseConfig& config, int64_t length, int ranks, int views, bool processes) {
   std::ifstream info("/proc/meminfo");
   double available = 0;
   for (std::string key; info >> key;) {
@@ -123,14 +123,17 @@ void check_memory(const DenseConfig& config, int64_t length, int ranks) {
   if (available == 0) {
     return;
   }
-  // Weights, the gradients of two monolithic steps, and those of every rank; then about what the
-  // rows of both streams keep of every layer.
+  // Weights (of every process), the gradients of two monolithic steps, and those of every rank;
+  // what the rows of both streams keep of every layer, one view at a time; logits of a chunk of
+  // rows; and the allocator's share.
   const auto parameters = static_cast<double>(ParameterTable(config).size());
+  const double copies = 3.0 + ranks + (processes ? ranks - 1 : 0);
   const double rows = 2.0 * static_cast<double>(length);
   const double row = 8.0 * static_cast<double>(config.layers) *
                      static_cast<double>(4 * config.hidden + 3 * config.mlp +
                                          6 * (config.q_heads + config.kv_heads) * config.head_dim);
-  const double needed = 8 * parameters * (3 + ranks) + 2 * rows * row;
+  const double logits = 8.0 * 256 * static_cast<double>(config.vocab) * (1 + views);
+  const double needed = 1.2 * (8 * parameters * copies + 2 * rows * row + logits);
   constexpr double gib = 1024.0 * 1024.0 * 1024.0;
   require(needed <= available, "the proof needs about ", needed / gib, " GiB, and ",
           available / gib,

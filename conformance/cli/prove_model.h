@@ -23,7 +23,8 @@ void add_model_options(CLI::App& command, ModelOptions& options);
 /// Throws InputError for a model that is not of the dense family, or dimensions that do not fit.
 DenseConfig make_config(const ModelOptions& options);
 
-/// Throws InputError when the step would not fit into the memory that is free now.
-void check_memory(const DenseConfig& config, int64_t length, int ranks);
+/// Throws InputError when the step of `views` views would not fit into the memory that is free now.
+/// `processes` tells whether each rank has weights of its own.
+void check_memory(const DenseConfig& config, int64_t length, int ranks, int views, bool processes);
 
 }  // namespace bdlm

@@ -6,6 +6,7 @@
 
 #include <iostream>
 
+#include "conformance/cli/command.h"
 #include "reference/parallel/dense_step.h"
 #include "reference/parallel/mpi_communicator.h"
 #include "reference/parallel/mpi_session.h"
@@ -50,20 +51,18 @@ int MpiRanks::guarded(const std::function<int()>& body) {
   try {
     return body();
   } catch (const InputError& error) {
-    if (rank() == 0) {
-      std::cerr << "bdlm: " << error.what() << std::endl;
-    }
+    print_error(error.what());
     return 2;
   } catch (const FileError& error) {
-    if (rank() == 0) {
-      std::cerr << "bdlm: " << error.what() << std::endl;
-    }
+    print_error(error.what());
     return 2;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "bdlm: rank " << rank() << ": out of memory" << std::endl;
   } catch (const std::exception& error) {
     std::cerr << "bdlm: rank " << rank() << ": " << error.what() << std::endl;
-    MPI_Abort(MPI_COMM_WORLD, 2);
-    return 2;
   }
+  MPI_Abort(MPI_COMM_WORLD, 2);
+  return 2;
 }
 
 }  // namespace bdlm

@@ -8,10 +8,12 @@
 #include <thread>
 
 #include "conformance/cli/command.h"
+#include "conformance/cli/options.h"
 #include "conformance/report/table.h"
 #include "conformance/report/write_report.h"
 #include "conformance/suites/suite.h"
 #include "reference/base/error.h"
+#include "reference/base/text.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -43,13 +45,13 @@ struct Shard {
 };
 
 Shard parse_shard(const std::string& text) {
+  const size_t slash = text.find('/');
+  require(slash != std::string::npos, "--shard is '", printable(text),
+          "'; allowed is i/n, for instance 2/4");
+  constexpr int64_t most = 1000000;
   Shard shard;
-  char slash = 0;
-  std::istringstream in(text);
-  in >> shard.index >> slash >> shard.count;
-  require(in && in.peek() == std::istringstream::traits_type::eof() && slash == '/' &&
-              shard.count >= 1 && shard.index >= 1 && shard.index <= shard.count,
-          "--shard is '", text, "'; allowed is i/n with 1 <= i <= n, for instance 2/4");
+  shard.count = parse_integer("--shard's n", text.substr(slash + 1), 1, most);
+  shard.index = parse_integer("--shard's i", text.substr(0, slash), 1, shard.count);
   return shard;
 }
 
@@ -140,9 +142,6 @@ Selection selection_of(const Options& options) {
   if (!options.schemes.empty()) {
     selection.schemes = parse_schemes(options.schemes, {Scheme::cp, Scheme::bp, Scheme::csbp});
   }
-  for (const int ranks : options.ranks) {
-    require(ranks >= 1 && ranks <= 1024, "--ranks is ", ranks, "; allowed is 1 to 1024");
-  }
   selection.ranks = options.ranks;
   return selection;
 }
@@ -150,8 +149,6 @@ Selection selection_of(const Options& options) {
 int verify(const Options& options) {
   check_report_paths({options.json, options.jsonl, options.junit});
   const Shard shard = parse_shard(options.shard);
-  require(options.jobs >= 0, "--jobs is ", options.jobs,
-          "; allowed is 1 or more, or 0 for all cores");
   std::vector<SuiteCase> cases;
   {
     std::vector<SuiteCase> all = select_cases(selection_of(options));
@@ -161,15 +158,28 @@ int verify(const Options& options) {
       }
     }
   }
-  const bool to_stdout = options.json == "-" || options.jsonl == "-" || options.junit == "-";
+  require(!cases.empty(), "--shard ", options.shard, " has no case; there are fewer than its n");
+  const bool to_stdout = is_standard_output(options.json) || is_standard_output(options.jsonl) ||
+                         is_standard_output(options.junit);
   std::ostream& out = to_stdout ? std::cerr : std::cout;
   if (options.list) {
+    require(options.json.empty() && options.jsonl.empty() && options.junit.empty(),
+            "--list runs nothing, so it has nothing for --json, --jsonl or --junit");
     for (const SuiteCase& c : cases) {
       out << c.tier << ' ' << c.id << '\n';
     }
     return 0;
   }
-  std::optional<ReportSink> lines;
+  // Opened before the work, so that a path that cannot be written costs none.
+  std::optional<ReportSink> json;
+  std::optional<ReportSink> junit;
+  std::optional<LineSink> lines;
+  if (!options.json.empty()) {
+    json.emplace(options.json, std::cout);
+  }
+  if (!options.junit.empty()) {
+    junit.emplace(options.junit, std::cout);
+  }
   if (!options.jsonl.empty()) {
     lines.emplace(options.jsonl, std::cout);
   }
@@ -209,15 +219,14 @@ int verify(const Options& options) {
   if (lines) {
     lines->close();
   }
-  const auto write = [&](const std::string& path, const std::string& text) {
-    if (!path.empty()) {
-      ReportSink sink(path, std::cout);
-      sink.write(text);
-      sink.close();
-    }
-  };
-  write(options.json, options.json.empty() ? "" : json_report(run_info(1), results));
-  write(options.junit, options.junit.empty() ? "" : junit_report(results, options.strict));
+  if (json) {
+    json->write(json_report(run_info(1), results));
+    json->close();
+  }
+  if (junit) {
+    junit->write(junit_report(results, options.strict));
+    junit->close();
+  }
   return exit_status(results, options.strict);
 }
 
@@ -226,20 +235,21 @@ int verify(const Options& options) {
 void add_verify_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("verify", "Run the cases of the suite and judge them");
-  command->add_option("--level", options->level, "quick, gate or full")->capture_default_str();
-  command->add_option("--case", options->ids, "Only ids that match this glob");
-  command->add_option("--tier", options->tiers, "Only these tiers: T0, T2, T3")->delimiter(',');
-  command->add_option("--scheme", options->schemes, "Only these schemes: cp, bp, csbp")
-      ->delimiter(',');
-  command->add_option("--ranks", options->ranks, "Only these numbers of ranks")->delimiter(',');
-  command->add_option("--shard", options->shard, "The i-th of n parts: i/n");
-  command->add_option("--jobs", options->jobs, "Cases beside each other; 0 is one a core");
+  add_text(*command, "--level", options->level, "quick (the default), gate or full");
+  add_text(*command, "--case", options->ids, "Only ids that match this glob");
+  add_words(*command, "--tier", options->tiers, "Only these tiers: T0, T2, T3");
+  add_words(*command, "--scheme", options->schemes, "Only these schemes: cp, bp, csbp");
+  add_integers(*command, "--ranks", options->ranks, 1, 1024, "Only these numbers of ranks");
+  add_text(*command, "--shard", options->shard, "The i-th of n parts: i/n");
+  add_integer(*command, "--jobs", options->jobs, 0, 256,
+              "Cases beside each other; 0, the default, is one a core");
   command->add_flag("--strict", options->strict, "MISTRUSTED, SKIPPED and UNSUPPORTED fail too");
   command->add_flag("--list", options->list, "Print the ids and run nothing");
   command->add_flag("-v,--verbose", options->verbose, "A line for every tensor");
-  command->add_option("--json", options->json, "Write one JSON document; - is standard output");
-  command->add_option("--jsonl", options->jsonl, "Write a JSON line a case, as they come");
-  command->add_option("--junit", options->junit, "Write JUnit XML");
+  add_text(*command, "--json", options->json, "Write one JSON document; - is standard output");
+  add_text(*command, "--jsonl", options->jsonl,
+           "Write a JSON line a case, in place and as they come; - is standard output");
+  add_text(*command, "--junit", options->junit, "Write JUnit XML; - is standard output");
   command->callback([options, &status] { status = verify(*options); });
 }
 

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "conformance/report/case_id.h"
 #include "conformance/report/utf8.h"
 #include "reference/base/error.h"
+#include "reference/base/text.h"
 
 namespace bdlm {
 namespace {
@@ -187,7 +191,7 @@ std::string junit_report(const std::vector<CaseResult>& results, bool strict) {
 }
 
 ReportSink::ReportSink(const std::string& path, std::ostream& standard_output) {
-  if (path == "-") {
+  if (is_standard_output(path)) {
     stream_ = &standard_output;
   } else {
     file_ = std::make_unique<OutputFile>(path);
@@ -209,9 +213,51 @@ void ReportSink::close() {
   }
 }
 
+LineSink::LineSink(const std::string& path, std::ostream& standard_output)
+    : stream_(&standard_output), shown_("standard output") {
+  if (!is_standard_output(path)) {
+    shown_ = printable(path, 400);
+    errno = 0;
+    file_.open(path, std::ios::binary | std::ios::trunc);
+    require<FileError>(file_.is_open(), shown_, ": cannot write: ", std::strerror(errno));
+    stream_ = &file_;
+  }
+}
+
+void LineSink::write(std::string_view line) {
+  errno = 0;
+  *stream_ << line << std::flush;
+  require<FileError>(stream_->good(), shown_, ": cannot write: ", std::strerror(errno));
+}
+
+void LineSink::close() {
+  if (file_.is_open()) {
+    file_.close();
+    require<FileError>(file_.good(), shown_, ": cannot close: ", std::strerror(errno));
+  }
+}
+
+bool is_standard_output(const std::string& path) {
+  return path == "-" || path == "/dev/stdout";
+}
+
 void check_report_paths(const std::vector<std::string>& paths) {
-  require(std::count(paths.begin(), paths.end(), "-") <= 1,
-          "standard output ('-') can take one report only");
+  std::vector<std::filesystem::path> places;
+  for (const std::string& path : paths) {
+    if (path.empty()) {
+      continue;
+    }
+    std::error_code ignored;  // a path that cannot be followed fails where it is opened
+    const std::filesystem::path place = is_standard_output(path)
+                                            ? std::filesystem::path("-")
+                                            : std::filesystem::weakly_canonical(path, ignored);
+    require(std::find(places.begin(), places.end(), place) == places.end(), "two reports go to '",
+            printable(path), "'; each needs a place of its own");
+    // Devices and pipes take any number.
+    if (is_standard_output(path) || !std::filesystem::is_other(place, ignored)) {
+      places.push_back(place);
+    }
+  }
 }
 
 }  // namespace bdlm

@@ -197,6 +197,8 @@ BOOST_AUTO_TEST_CASE(sink_standard_output) {
   BOOST_CHECK_THROW(sink.write("lost\n"), FileError);
   BOOST_CHECK_NO_THROW(check_report_paths({"-", "a.json", "", ""}));
   BOOST_CHECK_THROW(check_report_paths({"-", "a.json", "-"}), InputError);
+  BOOST_CHECK_THROW(check_report_paths({"a.json", "./a.json"}), InputError);
+  BOOST_CHECK_THROW(check_report_paths({"-", "/dev/stdout"}), InputError);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(every_scheme_visits_every_pair_once) {
             }
             const bool clean_loss = rule.clean == CleanRule::token_causal;
             const CoverageReport report =
-                check(s, rule, divide(s, scheme, ranks, {how, clean_loss, rule}));
+                check(s, rule, divide(s, scheme, ranks, {how, clean_loss, {rule}}));
             BOOST_REQUIRE_MESSAGE(report.violations.empty(),
                                   name(scheme) << " P " << ranks << " w " << rule.window << ": "
                                                << report.violations.texts().front());

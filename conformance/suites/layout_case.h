@@ -40,7 +40,7 @@ struct LayoutCase {
   BlockAssignment assignment = BlockAssignment::dual_end;
 
   Ownership ownership(bool clean_loss = false) const {
-    return divide(shape.sequence, scheme, ranks, {assignment, clean_loss, rule});
+    return divide(shape.sequence, scheme, ranks, {assignment, clean_loss, {rule}});
   }
   /// The id with the parts that the layout determines.
   CaseId id() const;

@@ -84,8 +84,10 @@ StepProblem make_step(const StepSettings& s) {
     }
   }
   const bool exclude = s.config.excluded_logit == s.mask_token;
-  StepProblem problem{
-      {s.config, example, {}}, random_parameters(s.config, s.seed), s.clean_loss > 0, s.options};
+  // Named, so that running out of memory here finds nothing half made.
+  DenseCase dense{s.config, example, {}};
+  DenseParameters<double> parameters = random_parameters(s.config, s.seed);
+  StepProblem problem{std::move(dense), std::move(parameters), s.clean_loss > 0, s.options};
   std::vector<View>& views = problem.dense.views;
   if (s.objective == ObjectiveKind::masked_block) {
     Draws draws = masked_block_draws(s.sequence, {.seed = s.seed});

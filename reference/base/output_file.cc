@@ -29,7 +29,46 @@ std::string temporary_beside(const std::string& path) {
   return join(directory_of(path), "/.bdlm-", ::getpid(), '-', serial++, ".tmp");
 }
 
+/// The names of temporary files where a signal handler can read them: in place, complete before
+/// they are announced.
+struct Slot {
+  std::atomic<int> state{0};  // 0 free, 1 being written, 2 holds a name
+  char name[PATH_MAX] = {};
+};
+constexpr int slot_count = 64;
+Slot slots[slot_count];
+
+/// The slot that now holds `name`, or -1.
+int remember(const std::string& name) {
+  if (name.size() >= PATH_MAX) {
+    return -1;
+  }
+  for (int i = 0; i < slot_count; ++i) {
+    int free = 0;
+    if (slots[i].state.compare_exchange_strong(free, 1)) {
+      std::memcpy(slots[i].name, name.c_str(), name.size() + 1);
+      slots[i].state = 2;
+      return i;
+    }
+  }
+  return -1;
+}
+
+void forget(int slot) {
+  if (slot >= 0) {
+    slots[slot].state = 0;
+  }
+}
+
 }  // namespace
+
+void OutputFile::remove_temporaries() noexcept {
+  for (Slot& slot : slots) {
+    if (slot.state == 2) {
+      ::unlink(slot.name);
+    }
+  }
+}
 
 OutputFile::OutputFile(const std::string& path) : shown_(printable(path, 400)), destination_(path) {
   require<FileError>(!path.empty(), "the output file has an empty name");
@@ -75,6 +114,7 @@ OutputFile::OutputFile(const std::string& path) : shown_(printable(path, 400)), 
     temporary_.clear();
     fail("cannot create a file beside it", error);
   }
+  slot_ = remember(temporary_);
   if (exists && ::fchmod(file_, old.st_mode & 07777) != 0) {
     fail("cannot keep its permissions", errno);
   }
@@ -118,6 +158,7 @@ void OutputFile::commit() {
   if (::rename(temporary_.c_str(), destination_.c_str()) != 0) {
     fail("cannot rename into place", errno);
   }
+  forget(slot_);
   temporary_.clear();
   // The new name itself must survive a crash. The file is complete by now, and some file systems
   // cannot synchronise directories, so this is an attempt only.
@@ -154,6 +195,7 @@ void OutputFile::discard() noexcept {
   }
   if (!temporary_.empty()) {
     ::unlink(temporary_.c_str());
+    forget(slot_);
     temporary_.clear();
   }
 }

@@ -33,6 +33,10 @@ class OutputFile {
   /// Writes out everything, waits until it is on the disk, and renames the file into place.
   void commit();
 
+  /// Removes the temporary files of all OutputFiles of this process, for a signal handler: safe
+  /// there, and the program is expected to end. Of many open at once (64) the rest is left.
+  static void remove_temporaries() noexcept;
+
   /// Bytes appended so far.
   int64_t bytes() const { return bytes_; }
 
@@ -45,6 +49,7 @@ class OutputFile {
   std::string shown_;        // the path, for messages
   std::string destination_;  // with symbolic links resolved
   std::string temporary_;    // empty when written to directly
+  int slot_ = -1;            // where remove_temporaries finds it
   int file_ = -1;
   std::string buffer_;
   int64_t bytes_ = 0;

@@ -25,7 +25,8 @@ auto parse(std::string_view text, const Values& values, const char* what) {
 }
 
 /// The rank with the smallest load, the lowest of equals.
-int least_loaded(const std::vector<int64_t>& load) {
+template <class Load>
+int least_loaded(const std::vector<Load>& load) {
   return static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin());
 }
 
@@ -59,37 +60,93 @@ Assigned dual_end(const Sequence& sequence, int ranks) {
   return out;
 }
 
-std::vector<int64_t> block_pairs(const Sequence& sequence, const LayerRule& rule) {
-  std::vector<int64_t> cost(sequence.blocks());
-  for (int64_t b = 0; b < sequence.blocks(); ++b) {
-    const Interval block = sequence.block(b);
-    for (const Stream key : {Stream::corrupted, Stream::clean}) {
-      cost[b] += block.size() * visible(sequence, rule, Stream::corrupted, block.begin, key).size();
+IntervalSet zigzag(int64_t length, int ranks, int rank) {
+  return unite({balanced_chunk(length, 2 * static_cast<int64_t>(ranks), rank),
+                balanced_chunk(length, 2 * static_cast<int64_t>(ranks), 2 * ranks - 1 - rank)});
+}
+
+/// Each mask once, with the number of layers that have it.
+std::vector<std::pair<LayerRule, int64_t>> distinct(const std::vector<LayerRule>& rules) {
+  std::vector<std::pair<LayerRule, int64_t>> out;
+  for (const LayerRule& rule : rules) {
+    const auto it =
+        std::find_if(out.begin(), out.end(), [&](const auto& r) { return r.first == rule; });
+    if (it == out.end()) {
+      out.emplace_back(rule, 1);
+    } else {
+      ++it->second;
     }
+  }
+  return out.empty() ? std::vector<std::pair<LayerRule, int64_t>>{{LayerRule{}, 1}} : out;
+}
+
+/// Attended pairs of the corrupted rows of each block, and of the clean rows of each prefix that
+/// ends at a block's start, all layers together. In double: a load is compared, not reported.
+struct Costs {
+  std::vector<double> block;   // (B)
+  std::vector<double> prefix;  // (B)
+};
+
+double clean_cost(const Sequence& sequence, const std::vector<LayerRule>& rules,
+                  const Interval& rows) {
+  double cost = 0;
+  for (const auto& [rule, layers] : distinct(rules)) {
+    cost += static_cast<double>(layers) * static_cast<double>(pairs(visible_bands(
+                                              sequence, rule, Stream::clean, rows, Stream::clean)));
   }
   return cost;
 }
 
-int64_t largest_load(const Assigned& assigned, const std::vector<int64_t>& cost,
-                     std::vector<int64_t> load) {
-  for (size_t r = 0; r < assigned.size(); ++r) {
-    for (const int64_t b : assigned[r]) {
-      load[r] += cost[b];
+Costs costs_of(const Sequence& sequence, const std::vector<LayerRule>& rules) {
+  Costs costs{std::vector<double>(sequence.blocks(), 0), std::vector<double>(sequence.blocks(), 0)};
+  for (int64_t b = 0; b < sequence.blocks(); ++b) {
+    const Interval block = sequence.block(b);
+    for (const auto& [rule, layers] : distinct(rules)) {
+      for (const Stream key : {Stream::corrupted, Stream::clean}) {
+        costs.block[b] += static_cast<double>(layers) * static_cast<double>(block.size()) *
+                          static_cast<double>(
+                              visible(sequence, rule, Stream::corrupted, block.begin, key).size());
+      }
+    }
+    if (b + 1 < sequence.blocks()) {
+      costs.prefix[b + 1] = costs.prefix[b] + clean_cost(sequence, rules, block);
     }
   }
-  return *std::max_element(load.begin(), load.end());
+  return costs;
 }
 
-Assigned balanced(const Sequence& sequence, int ranks, const LayerRule& rule,
-                  std::vector<int64_t> initial) {
-  initial.resize(ranks, 0);
-  const std::vector<int64_t> cost = block_pairs(sequence, rule);
-  std::vector<int64_t> order(cost.size());
+/// The largest load of a rank: its blocks, and its clean rows: given under CSBP, under BP the
+/// prefix of its last block.
+double largest_load(const Assigned& assigned, const Costs& costs, Scheme scheme,
+                    const std::vector<double>& clean) {
+  double most = 0;
+  for (size_t r = 0; r < assigned.size(); ++r) {
+    double load = clean[r];
+    int64_t last = 0;
+    for (const int64_t b : assigned[r]) {
+      load += costs.block[b];
+      last = std::max(last, b);
+    }
+    most = std::max(most, load + (scheme == Scheme::bp ? costs.prefix[last] : 0));
+  }
+  return most;
+}
+
+Assigned balanced(const Sequence& sequence, Scheme scheme, int ranks,
+                  const std::vector<LayerRule>& rules) {
+  const Costs costs = costs_of(sequence, rules);
+  std::vector<double> clean(ranks, 0);
+  for (int r = 0; r < ranks && scheme == Scheme::csbp; ++r) {
+    for (const Interval& part : zigzag(sequence.length(), ranks, r)) {
+      clean[r] += clean_cost(sequence, rules, part);
+    }
+  }
+  std::vector<int64_t> order(costs.block.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return cost[a] > cost[b]; });
+                   [&](int64_t a, int64_t b) { return costs.block[a] > costs.block[b]; });
   Assigned out(ranks);
-  std::vector<int64_t> load = initial;
+  std::vector<double> load = clean;
   int64_t left = sequence.blocks();
   int without = ranks;
   for (const int64_t block : order) {
@@ -105,16 +162,13 @@ Assigned balanced(const Sequence& sequence, int ranks, const LayerRule& rule,
     }
     without -= out[to].empty() ? 1 : 0;
     out[to].push_back(block);
-    load[to] += cost[block];
+    load[to] += costs.block[block];
     --left;
   }
   const Assigned paired = dual_end(sequence, ranks);
-  return largest_load(paired, cost, initial) < largest_load(out, cost, initial) ? paired : out;
-}
-
-IntervalSet zigzag(int64_t length, int ranks, int rank) {
-  return unite({balanced_chunk(length, 2 * static_cast<int64_t>(ranks), rank),
-                balanced_chunk(length, 2 * static_cast<int64_t>(ranks), 2 * ranks - 1 - rank)});
+  return largest_load(out, costs, scheme, clean) < largest_load(paired, costs, scheme, clean)
+             ? out
+             : paired;
 }
 
 IntervalSet rows_of_blocks(const Sequence& sequence, const std::vector<int64_t>& blocks) {
@@ -166,9 +220,9 @@ Interval balanced_chunk(int64_t n, int64_t parts, int64_t c) {
   return {start(c), start(c + 1)};
 }
 
-std::vector<std::vector<int64_t>> assign_blocks(const Sequence& sequence, int ranks,
-                                                BlockAssignment assignment, const LayerRule& rule,
-                                                const std::vector<int64_t>& initial_pairs) {
+std::vector<std::vector<int64_t>> assign_blocks(const Sequence& sequence, Scheme scheme, int ranks,
+                                                BlockAssignment assignment,
+                                                const std::vector<LayerRule>& rules) {
   const int64_t blocks = sequence.blocks();
   require(ranks >= 1, "the number of ranks is ", ranks, "; it must be at least 1");
   require(blocks >= ranks, "the sequence has ", blocks, " blocks, fewer than the ", ranks,
@@ -187,7 +241,7 @@ std::vector<std::vector<int64_t>> assign_blocks(const Sequence& sequence, int ra
       }
       break;
     case BlockAssignment::balanced:
-      out = balanced(sequence, ranks, rule, initial_pairs);
+      out = balanced(sequence, scheme, ranks, rules);
       break;
   }
   for (auto& list : out) {
@@ -215,17 +269,7 @@ Ownership divide(const Sequence& sequence, Scheme scheme, int ranks,
     out.counted = out.rows;
     return out;
   }
-  std::vector<int64_t> clean_pairs;
-  if (scheme == Scheme::csbp && options.assignment == BlockAssignment::balanced) {
-    for (int r = 0; r < ranks; ++r) {
-      clean_pairs.push_back(0);
-      for (const Interval& part : zigzag(length, ranks, r)) {
-        clean_pairs.back() +=
-            pairs(visible_bands(sequence, options.rule, Stream::clean, part, Stream::clean));
-      }
-    }
-  }
-  out.blocks = assign_blocks(sequence, ranks, options.assignment, options.rule, clean_pairs);
+  out.blocks = assign_blocks(sequence, scheme, ranks, options.assignment, options.rules);
   for (int r = 0; r < ranks; ++r) {
     const IntervalSet corrupted = rows_of_blocks(sequence, out.blocks[r]);
     const IntervalSet chunks = zigzag(length, ranks, r);

@@ -43,12 +43,12 @@ Interval balanced_chunk(int64_t n, int64_t parts, int64_t c);
 /// dual_end: tasks are the pairs (i, B-1-i), contiguous runs of which go to ranks 0, 1, ..., the
 /// first ones one pair more; a middle block goes to the rank with fewest rows, the lowest of
 /// equals. With fewer tasks than ranks, single blocks from the last to the first go to the rank
-/// with fewest rows. balanced: `initial_pairs` (by rank; may be empty) is work that a rank has
-/// already; the result is never worse than dual_end in its largest load. Throws InputError if ranks
-/// < 1 or there are fewer blocks than ranks.
-std::vector<std::vector<int64_t>> assign_blocks(const Sequence& sequence, int ranks,
-                                                BlockAssignment assignment, const LayerRule& rule,
-                                                const std::vector<int64_t>& initial_pairs = {});
+/// with fewest rows. balanced: the block of most attended pairs first, each to the rank with fewest
+/// pairs so far, clean rows included; where that does not make the largest load smaller, as
+/// dual_end. Throws InputError if ranks < 1 or there are fewer blocks than ranks.
+std::vector<std::vector<int64_t>> assign_blocks(const Sequence& sequence, Scheme scheme, int ranks,
+                                                BlockAssignment assignment,
+                                                const std::vector<LayerRule>& rules);
 
 /// One decomposition of one sequence.
 struct Ownership {
@@ -67,8 +67,8 @@ struct OwnershipOptions {
   BlockAssignment assignment = BlockAssignment::dual_end;
   /// Clean rows carry a loss: BP then extends a rank's prefix over the clean rows it counts.
   bool clean_loss = false;
-  /// The mask by which `balanced` counts pairs.
-  LayerRule rule = {};
+  /// The masks of all layers, by which `balanced` counts pairs; none stands for one full layer.
+  std::vector<LayerRule> rules = {};
 };
 
 /// Throws InputError when the scheme cannot divide the sequence: ranks < 1, monolithic on more than

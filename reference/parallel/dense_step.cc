@@ -14,9 +14,7 @@ Ownership divide(const DenseCase& step_case, Scheme scheme, int ranks, BlockAssi
         return std::any_of(view.terms.begin(), view.terms.end(),
                            [](const LossTerm& term) { return term.stream == Stream::clean; });
       });
-  if (!step_case.config.rules.empty()) {
-    options.rule = step_case.config.rules[0];
-  }
+  options.rules = step_case.config.rules;
   return divide(step_case.example.sequence, scheme, ranks, options);
 }
 
