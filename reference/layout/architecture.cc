@@ -231,6 +231,8 @@ void check(const Architecture& a) {
     positive("head_dim", layer.head_dim);
     require(layer.q_heads % layer.kv_heads == 0, a.name, ": q_heads is ", layer.q_heads,
             "; it must be a multiple of kv_heads, ", layer.kv_heads);
+    require(0 < layer.rope_fraction && layer.rope_fraction <= 1, a.name, ": rope_fraction is ",
+            layer.rope_fraction, "; allowed is above 0 to 1");
     require(layer.rope_theta == 0 || layer.head_dim % 2 == 0, a.name, ": head_dim is ",
             layer.head_dim, "; it must be even, as rotary positions rotate pairs");
     require((layer.kind == LayerKind::sliding) == (layer.window >= 1), a.name, ": a ",

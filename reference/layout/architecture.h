@@ -106,8 +106,11 @@ struct Architecture {
   bool qk_norm = false;
   /// Projections of Q, K and V have biases.
   bool qkv_bias = false;
+  /// The projection of the output of attention has a bias.
+  bool output_bias = false;
   double rms_eps = 0;
-  /// "default", or the name of a scaling of rotary positions that this library does not compute.
+  /// "default", or the name of a scaling of rotary positions that this library does not compute;
+  /// the first one found if layers differ.
   std::string rope_type = "default";
   /// Factor of the logits of attention; 1 / sqrt(head_dim) where absent.
   std::optional<double> attention_scale;

@@ -139,6 +139,8 @@ BOOST_AUTO_TEST_CASE(shapes_that_make_no_model) {
   rejects([](Architecture& a) { a.layers[1].kind = LayerKind::delta; });
   rejects([](Architecture& a) { a.mask_token = a.vocab; });
   rejects([](Architecture& a) { a.rms_eps = 0; });
+  rejects([](Architecture& a) { a.layers[2].rope_fraction = 0; });
+  rejects([](Architecture& a) { a.layers[2].rope_fraction = 1.25; });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

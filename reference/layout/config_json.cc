@@ -1,8 +1,11 @@
 #include "reference/layout/config_json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "reference/base/error.h"
 #include "reference/base/json_file.h"
@@ -33,42 +36,361 @@ JsonView text_model(const JsonView& document) {
   return model;
 }
 
-/// Keys that say that the model is more than its type promises.
-void reject_other_families(const JsonView& model) {
-  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts",
-                          "linear_num_value_heads", "q_lora_rank", "kv_lora_rank"}) {
-    const auto at = find(model, key);
-    require(!at || *at->value == 0, at ? place(*at) : "",
-            " marks a mixture of experts, linear or latent attention; supported are dense models "
-            "with grouped-query attention");
-  }
-  const std::string act = get_string_or(model, "hidden_act", "silu");
-  require(act == "silu" || act == "swish", model.source, ": key 'hidden_act' is \"", printable(act),
-          "\"; allowed is \"silu\"");
-  require(!get_bool_or(model, "mlp_bias", false), model.source,
-          ": key 'mlp_bias' is true; allowed is false");
+/// What a missing key means, as far as the families differ; 0: see the comment.
+struct Defaults {
+  int64_t kv_heads = 0;  ///< 0: num_attention_heads
+  int64_t head_dim = 0;  ///< 0: hidden_size / num_attention_heads
+  int64_t window = 0;    ///< 0: none
+  double theta = 0;      ///< 0: must be given
+};
+
+Defaults defaults_of(const std::string& model_type) {
+  static const std::map<std::string, Defaults> table = {
+      {"llama", {0, 0, 0, 1e4}},        {"mistral", {8, 0, 4096, 1e4}},
+      {"ministral", {8, 0, 4096, 1e4}}, {"ministral3", {8, 128, 0, 0}},
+      {"qwen2", {32, 0, 4096, 1e4}},    {"qwen3", {32, 128, 4096, 1e4}}};
+  const auto it = table.find(model_type);
+  return it == table.end() ? Defaults{} : it->second;
 }
 
-/// The parameters of rotary positions: for layers of one type, for all, or at the top level.
-JsonView rope_of(const JsonView& model, const char* layer_type) {
-  for (const std::string& key : {join("rope_parameters.", layer_type), join("rope_parameters")}) {
-    const auto at = find(model, key);
-    if (at && at->value->is_object() && find(*at, "rope_theta")) {
-      return *at;
-    }
-  }
-  return model;
+bool is_qwen(const std::string& model_type) {
+  return model_type.rfind("qwen", 0) == 0;
 }
 
-std::string rope_type_of(const JsonView& model) {
-  for (const char* key : {"rope_parameters.full_attention.rope_type", "rope_parameters.rope_type",
-                          "rope_parameters.type", "rope_scaling.rope_type", "rope_scaling.type"}) {
-    const auto at = find(model, key);
-    if (at) {
-      return as_string(*at);
+/// A value for a message, on one line.
+std::string shown(const Json& value) {
+  return printable(value.dump(), 60);
+}
+
+/// Null, false and what is empty switch nothing on.
+bool is_off(const Json& value) {
+  return value.is_null() || value == false || value == "" ||
+         (value.is_structured() && value.empty());
+}
+
+/// Keys of functions that are not computed, with the number that leaves the function as it is.
+struct Neutral {
+  double value;
+  const char* what;
+  std::vector<std::string> keys;
+};
+
+const std::vector<Neutral>& neutral_keys() {
+  static const std::vector<Neutral> groups = {
+      {0,
+       "supported are dense models with grouped-query attention, without experts, linear or latent "
+       "attention",
+       {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts",
+        "num_experts_per_tok", "n_shared_experts", "linear_num_value_heads", "q_lora_rank",
+        "kv_lora_rank"}},
+      {1,
+       "no such factor is applied",
+       {"embedding_multiplier", "embedding_scale", "input_embedding_scale", "scale_emb",
+        "residual_multiplier", "logits_scaling", "logit_scale", "lm_head_multiplier",
+        "output_multiplier", "key_multiplier", "rotary_pct", "rope_pct", "rotary_percent"}},
+      {0,
+       "there is no dropout",
+       {"attention_dropout", "hidden_dropout", "hidden_dropout_prob", "resid_pdrop", "embd_pdrop",
+        "attn_pdrop", "residual_dropout", "attention_probs_dropout_prob"}}};
+  return groups;
+}
+
+void reject_not_neutral(const JsonView& model) {
+  for (const Neutral& group : neutral_keys()) {
+    for (const std::string& key : group.keys) {
+      const auto at = find(model, key);
+      require(!at || is_off(*at->value) ||
+                  (at->value->is_number() && at->value->get<double>() == group.value),
+              at ? place(*at) : "", " is ", at ? shown(*at->value) : "", "; allowed is ",
+              group.value, " or null: ", group.what);
     }
+  }
+  for (const char* key : {"attn_logit_softcapping", "clip_qkv", "attention_sink", "attention_sinks",
+                          "attention_sink_bias", "mlp_bias", "no_rope_layers", "dflash_config"}) {
+    const auto at = find(model, key);
+    require(!at || is_off(*at->value), at ? place(*at) : "", " is ", at ? shown(*at->value) : "",
+            "; allowed is null or false: it is not computed");
+  }
+}
+
+bool is_one_of(const std::string& key, const std::vector<std::string>& keys) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+/// Keys that are read below, and keys about files, tokens, generation, storage and training.
+bool is_understood(const std::string& key) {
+  static const std::vector<std::string> read = {"model_type",
+                                                "text_config",
+                                                "architectures",
+                                                "hidden_size",
+                                                "intermediate_size",
+                                                "vocab_size",
+                                                "num_hidden_layers",
+                                                "num_attention_heads",
+                                                "num_key_value_heads",
+                                                "head_dim",
+                                                "rms_norm_eps",
+                                                "norm_eps",
+                                                "tie_word_embeddings",
+                                                "attention_bias",
+                                                "hidden_act",
+                                                "hidden_activation",
+                                                "rope_theta",
+                                                "rope_parameters",
+                                                "rope_scaling",
+                                                "partial_rotary_factor",
+                                                "layer_types",
+                                                "sliding_window",
+                                                "use_sliding_window",
+                                                "max_window_layers",
+                                                "final_logit_softcapping",
+                                                "attention_multiplier",
+                                                "query_pre_attn_scalar",
+                                                "use_qk_norm",
+                                                "qk_norm",
+                                                "qk_layernorm",
+                                                "block_size"};
+  static const std::vector<std::string> unrelated = {"torch_dtype",
+                                                     "dtype",
+                                                     "initializer_range",
+                                                     "use_cache",
+                                                     "max_position_embeddings",
+                                                     "original_max_position_embeddings",
+                                                     "max_sequence_length",
+                                                     "model_max_length",
+                                                     "seq_length",
+                                                     "max_seq_len",
+                                                     "pretraining_tp",
+                                                     "auto_map",
+                                                     "attn_implementation",
+                                                     "is_causal",
+                                                     "quantization_config",
+                                                     "compression_config",
+                                                     "tokenizer_class",
+                                                     "id2label",
+                                                     "label2id",
+                                                     "num_labels",
+                                                     "problem_type",
+                                                     "finetuning_task",
+                                                     "task_specific_params",
+                                                     "name_or_path",
+                                                     "return_dict",
+                                                     "output_attentions",
+                                                     "output_hidden_states",
+                                                     "torchscript",
+                                                     "use_bfloat16",
+                                                     "is_decoder",
+                                                     "is_encoder_decoder",
+                                                     "chunk_size_feed_forward",
+                                                     "pruned_heads",
+                                                     "generation_config",
+                                                     "temperature",
+                                                     "top_k",
+                                                     "top_p",
+                                                     "typical_p",
+                                                     "do_sample",
+                                                     "num_beams",
+                                                     "num_beam_groups",
+                                                     "num_return_sequences",
+                                                     "max_length",
+                                                     "min_length",
+                                                     "max_new_tokens",
+                                                     "length_penalty",
+                                                     "repetition_penalty",
+                                                     "diversity_penalty",
+                                                     "no_repeat_ngram_size",
+                                                     "encoder_no_repeat_ngram_size",
+                                                     "bad_words_ids",
+                                                     "early_stopping",
+                                                     "prefix",
+                                                     "suppress_tokens",
+                                                     "begin_suppress_tokens",
+                                                     "exponential_decay_length_penalty",
+                                                     "return_dict_in_generate",
+                                                     "output_scores",
+                                                     "router_aux_loss_coef",
+                                                     "gradient_checkpointing"};
+  const auto starts = [&](const char* text) { return key.rfind(text, 0) == 0; };
+  const auto ends = [&](const std::string& text) {
+    return key.size() >= text.size() &&
+           key.compare(key.size() - text.size(), text.size(), text) == 0;
+  };
+  for (const Neutral& group : neutral_keys()) {
+    if (is_one_of(key, group.keys)) {
+      return true;
+    }
+  }
+  return is_one_of(key, read) || is_one_of(key, unrelated) || starts("_") || starts("unsloth") ||
+         starts("dlm_") || starts("dp_") || ends("_token_id") || ends("_token_ids") ||
+         ends("_token_index") || ends("_version") || ends("_loss_weight");
+}
+
+/// Whatever could change the function and is not represented.
+void reject_what_is_not_represented(const JsonView& root, const JsonView& model,
+                                    const std::string& model_type) {
+  reject_not_neutral(root);
+  reject_not_neutral(model);
+  for (const auto& [key, at] : members(model)) {
+    require(is_understood(key) || is_off(*at.value), place(at), " is ", shown(*at.value),
+            ", a key that is not known and may change the model's function; allowed is null or "
+            "false");
+  }
+  for (const char* key : {"hidden_act", "hidden_activation"}) {
+    const std::string act = get_string_or(model, key, "silu");
+    require(act == "silu" || act == "swish", model.source, ": key '", key, "' is \"",
+            printable(act), "\"; allowed is \"silu\"");
+  }
+  // Elsewhere the same keys mean norms over all heads at once, or without weights.
+  const bool qk_norm = model_type == "qwen3";
+  for (const char* key : {"use_qk_norm", "qk_norm", "qk_layernorm"}) {
+    const auto at = find(model, key);
+    require(!at || as_bool(*at) == qk_norm, at ? place(*at) : "", " is ",
+            at ? shown(*at->value) : "", "; allowed is ", qk_norm ? "true" : "false", " in a ",
+            model_type, " model");
+  }
+  if (find(model, "architectures") || find(root, "architectures")) {
+    const JsonView& holder = find(model, "architectures") ? model : root;
+    for (const JsonView& at : get_array(holder, "architectures")) {
+      const std::string text = as_string(at);
+      for (const char* part : {"Draft", "Speculator", "Eagle"}) {
+        require(text.find(part) == std::string::npos, place(at), " is \"", printable(text),
+                "\", a drafter; allowed are language models");
+      }
+    }
+  }
+}
+
+/// Objects that say something of rotary positions, those of a layer type before the common ones.
+/// `layer_type` may be empty. The model itself is last.
+std::vector<JsonView> rope_sources(const JsonView& model, const std::string& layer_type) {
+  std::vector<JsonView> out;
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    if (!find(model, key)) {
+      continue;
+    }
+    const JsonView common = get_object(model, key);
+    if (!layer_type.empty() && find(common, layer_type)) {
+      out.push_back(get_object(common, layer_type));
+    }
+    out.push_back(common);
+  }
+  out.push_back(model);
+  return out;
+}
+
+/// A number of the rotary positions of one layer type. Where no source is of the layer type, all
+/// that have the key must agree, as readers differ in which one they believe. A `fallback` of 0 is
+/// none.
+double rope_number(const JsonView& model, const std::string& layer_type, const char* key,
+                   double lowest, double highest, double fallback) {
+  std::optional<JsonView> found;
+  for (const JsonView& source : rope_sources(model, layer_type)) {
+    const auto at = find(source, key);
+    if (!at) {
+      continue;
+    }
+    const double value = as_double(*at, lowest, highest);
+    if (!found) {
+      found = at;
+      const std::string own = join('.', layer_type, '.');
+      if (at->path.find(own) != std::string::npos) {
+        break;
+      }
+    }
+    require(value == found->value->get<double>(), place(*at), " is ", shown(*at->value),
+            "; allowed is the value of '", found->path, "', ", shown(*found->value));
+  }
+  if (!found && fallback > 0) {
+    return fallback;
+  }
+  return found ? found->value->get<double>() : get_double(model, key, lowest, highest);
+}
+
+/// The type of one object of rope parameters: "default", or the name of its scaling. Without such a
+/// name nothing in it may scale.
+std::string rope_type_of(const JsonView& rope) {
+  for (const char* key : {"rope_type", "type"}) {
+    const std::string type = get_string_or(rope, key, "default");
+    if (type != "default") {
+      return type;
+    }
+  }
+  for (const auto& [key, at] : members(rope)) {
+    if (is_off(*at.value) ||
+        is_one_of(key, {"rope_type", "type", "rope_theta", "partial_rotary_factor",
+                        "original_max_position_embeddings", "max_position_embeddings",
+                        "full_attention", "sliding_attention"})) {
+      continue;
+    }
+    const bool one = key == "factor" || key == "attention_factor";
+    const bool zero = key == "llama_4_scaling_beta";
+    require((one || zero) && at.value->is_number() && at.value->get<double>() == (one ? 1 : 0),
+            place(at), " is ", shown(*at.value), " without a rope_type that scales; allowed is ",
+            one ? "1" : (zero ? "0" : "null"), ", or a rope_type other than \"default\"");
   }
   return "default";
+}
+
+/// The first scaling anywhere, of any layer type.
+std::string rope_type_of_all(const JsonView& model) {
+  std::string out = "default";
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    if (!find(model, key)) {
+      continue;
+    }
+    const JsonView common = get_object(model, key);
+    std::vector<JsonView> objects = {common};
+    for (const char* layer_type : {"full_attention", "sliding_attention"}) {
+      if (find(common, layer_type)) {
+        objects.push_back(get_object(common, layer_type));
+      }
+    }
+    for (const JsonView& object : objects) {
+      const std::string type = rope_type_of(object);
+      out = out == "default" ? type : out;
+    }
+  }
+  return out;
+}
+
+/// The share of each head that is rotated.
+double rope_fraction(const JsonView& model, const std::string& layer_type, int64_t head_dim) {
+  const char* key = "partial_rotary_factor";
+  const double fraction = rope_number(model, layer_type, key, 0, 1, 1.0);
+  const double rotated = fraction * static_cast<double>(head_dim);
+  const double pairs = std::nearbyint(rotated / 2);
+  require(pairs >= 1 && std::abs(rotated - 2 * pairs) < 1e-9, model.source, ": key '", key, "' is ",
+          shown(Json(fraction)), "; allowed is above 0 to 1, an even share of head_dim, ",
+          head_dim);
+  return fraction;
+}
+
+/// What replaces 1 / sqrt(head_dim), if anything does.
+std::optional<double> attention_scale(const JsonView& model, int64_t head_dim) {
+  const auto scale = find(model, "attention_multiplier");
+  const auto width = find(model, "query_pre_attn_scalar");
+  require(!scale || !width, scale ? place(*scale) : "", " is ", scale ? shown(*scale->value) : "",
+          " beside 'query_pre_attn_scalar'; allowed is one of them");
+  if (scale) {
+    return as_double(*scale, 1e-30, 1e30);
+  }
+  if (width) {
+    const double value = as_double(*width, 1e-30, 1e30);
+    return value == static_cast<double>(head_dim) ? std::nullopt
+                                                  : std::optional<double>(1 / std::sqrt(value));
+  }
+  return std::nullopt;
+}
+
+/// Keys of the window of sliding layers; nothing where there is none.
+std::optional<int64_t> window_of(const JsonView& model, const std::string& model_type) {
+  if (find(model, "sliding_window")) {
+    return get_int(model, "sliding_window", 1, largest);
+  }
+  const int64_t fallback = defaults_of(model_type).window;
+  return model.value->contains("sliding_window") || fallback == 0
+             ? std::nullopt
+             : std::optional<int64_t>(fallback);
 }
 
 std::vector<LayerKind> layer_kinds(const JsonView& model, const std::string& model_type,
@@ -83,16 +405,18 @@ std::vector<LayerKind> layer_kinds(const JsonView& model, const std::string& mod
       require(text == "full_attention" || text == "sliding_attention", place(list[i]), " is \"",
               printable(text), "\"; allowed are \"full_attention\", \"sliding_attention\"");
       kinds[i] = text == "sliding_attention" ? LayerKind::sliding : LayerKind::full;
+      require(kinds[i] == LayerKind::full || get_bool_or(model, "use_sliding_window", true),
+              place(list[i]),
+              " is \"sliding_attention\" where use_sliding_window is false; allowed "
+              "is \"full_attention\"");
     }
     return kinds;
   }
-  const bool qwen = model_type.rfind("qwen", 0) == 0;
-  const bool windowed =
-      find(model, "sliding_window") && get_bool_or(model, "use_sliding_window", !qwen);
-  if (windowed) {
-    // Qwen files say how many leading layers are full; elsewhere all layers slide.
-    const int64_t full = qwen ? get_int(model, "max_window_layers", 0, largest)
-                              : get_int_or(model, "max_window_layers", 0, largest, 0);
+  const bool qwen = is_qwen(model_type);
+  const bool windowed = get_bool_or(model, "use_sliding_window", !qwen);
+  if (windowed && window_of(model, model_type)) {
+    // Qwen files say how many leading layers are full, by default 28; elsewhere all layers slide.
+    const int64_t full = get_int_or(model, "max_window_layers", 0, largest, qwen ? 28 : 0);
     std::fill(kinds.begin() + std::min(full, layers), kinds.end(), LayerKind::sliding);
   }
   return kinds;
@@ -114,7 +438,8 @@ Architecture read_config_json(const std::string& path) {
   const JsonView model = text_model(root);
   const std::string model_type =
       get_string_or(model, "model_type", get_string_or(root, "model_type", ""));
-  reject_other_families(model);
+  reject_what_is_not_represented(root, model, model_type);
+  const Defaults defaults = defaults_of(model_type);
 
   Architecture out;
   out.name = root.source;
@@ -122,25 +447,43 @@ Architecture read_config_json(const std::string& path) {
   out.hidden = get_int(model, "hidden_size", 1, largest);
   out.mlp = get_int(model, "intermediate_size", 1, largest);
   out.vocab = get_int(model, "vocab_size", 1, largest);
-  out.rms_eps =
-      get_double(model, find(model, "rms_norm_eps") ? "rms_norm_eps" : "norm_eps", 1e-30, 1);
+  const bool short_name = !find(model, "rms_norm_eps") && find(model, "norm_eps");
+  out.rms_eps = get_double(model, short_name ? "norm_eps" : "rms_norm_eps", 1e-30, 1);
   // The flag of a nested model may be at either level.
   out.tied =
       get_bool_or(model, "tie_word_embeddings", get_bool_or(root, "tie_word_embeddings", false));
   out.qk_norm = model_type == "qwen3";
-  out.qkv_bias = get_bool_or(model, "attention_bias", model_type == "qwen2");
-  out.rope_type = rope_type_of(model);
-  if (find(model, "mask_token_id")) {
-    out.mask_token = get_int(model, "mask_token_id", 0, out.vocab - 1);
+  // qwen2 has biases on Q, K and V without saying so; where the key says so, the output has one
+  // too.
+  const bool implied_bias = model_type == "qwen2";
+  const bool bias = get_bool_or(model, "attention_bias", implied_bias);
+  require(bias || !implied_bias, root.source,
+          ": key 'attention_bias' is false; allowed is true, as "
+          "the projections of qwen2 have biases");
+  out.qkv_bias = bias;
+  out.output_bias = bias && !implied_bias;
+  out.rope_type = rope_type_of_all(model);
+  if (const auto cap = find(model, "final_logit_softcapping")) {
+    out.final_softcap = as_double(*cap, 1e-30, 1e30);
   }
+  const JsonView& mask = find(model, "mask_token_id") ? model : root;
+  if (find(mask, "mask_token_id")) {
+    out.mask_token = get_int(mask, "mask_token_id", 0, out.vocab - 1);
+  }
+  out.block_size = get_int_or(model, "block_size", 1, largest, out.block_size);
 
   LayerShape layer;
   layer.q_heads = get_int(model, "num_attention_heads", 1, most_heads);
-  layer.kv_heads = get_int(model, "num_key_value_heads", 1, layer.q_heads);
+  // Null means as many as query heads; a missing key means the family's number.
+  const bool null_kv = model.value->contains("num_key_value_heads") || defaults.kv_heads == 0;
+  layer.kv_heads = get_int_or(model, "num_key_value_heads", 1, layer.q_heads,
+                              null_kv ? layer.q_heads : defaults.kv_heads);
   require(layer.q_heads % layer.kv_heads == 0, root.source, ": key 'num_key_value_heads' is ",
           layer.kv_heads, "; allowed is a divisor of num_attention_heads, ", layer.q_heads);
   if (find(model, "head_dim")) {
     layer.head_dim = get_int(model, "head_dim", 1, most_heads);
+  } else if (defaults.head_dim > 0 && !model.value->contains("head_dim")) {
+    layer.head_dim = defaults.head_dim;
   } else {
     require(out.hidden % layer.q_heads == 0, root.source,
             ": key 'head_dim' is missing and hidden_size, ", out.hidden,
@@ -150,15 +493,20 @@ Architecture read_config_json(const std::string& path) {
   require(layer.head_dim % 2 == 0, root.source, ": key 'head_dim' is ", layer.head_dim,
           "; allowed is an even number, as rotary positions rotate pairs");
 
+  out.attention_scale = attention_scale(model, layer.head_dim);
+
   const int64_t layers = get_int(model, "num_hidden_layers", 1, most_layers);
   for (const LayerKind kind : layer_kinds(model, model_type, layers)) {
     layer.kind = kind;
     const bool sliding = kind == LayerKind::sliding;
-    layer.window = sliding ? get_int(model, "sliding_window", 1, largest) : 0;
-    const JsonView rope = rope_of(model, sliding ? "sliding_attention" : "full_attention");
-    layer.rope_theta = get_double(rope, "rope_theta", 1, 1e300);
-    const JsonView partial = find(rope, "partial_rotary_factor") ? rope : model;
-    layer.rope_fraction = get_double_or(partial, "partial_rotary_factor", 0, 1, 1);
+    const std::string type = sliding ? "sliding_attention" : "full_attention";
+    const std::optional<int64_t> window = window_of(model, model_type);
+    require(!sliding || window, root.source,
+            ": key 'sliding_window' is missing, which sliding "
+            "layers need");
+    layer.window = sliding ? *window : 0;
+    layer.rope_theta = rope_number(model, type, "rope_theta", 1, 1e300, defaults.theta);
+    layer.rope_fraction = rope_fraction(model, type, layer.head_dim);
     out.layers.push_back(layer);
   }
   check(out);

@@ -108,12 +108,16 @@ BOOST_AUTO_TEST_CASE(qwen_style) {
   BOOST_TEST(read(c).layers[2].window == 0);
   c["sliding_window"] = 64;
   c.erase("max_window_layers");
-  expect(c, {"'max_window_layers' is missing"});
+  c["num_hidden_layers"] = 30;  // without the key, 28 are full
+  BOOST_TEST(read(c).layers[27].window == 0);
+  BOOST_TEST(read(c).layers[28].window == 64);
+  c.erase("sliding_window");
+  BOOST_TEST(read(c).layers[28].window == 4096);
   c["use_sliding_window"] = false;
   BOOST_TEST(read(c).layers[2].window == 0);
   c["model_type"] = "qwen2";
-  BOOST_TEST(!read(c).qk_norm);
   c.erase("attention_bias");
+  BOOST_TEST(!read(c).qk_norm);
   BOOST_TEST(read(c).qkv_bias);
 }
 
@@ -186,7 +190,7 @@ BOOST_AUTO_TEST_CASE(other_families_are_named_and_so_are_the_supported_ones) {
 
 BOOST_AUTO_TEST_CASE(missing_values_are_named) {
   for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads",
-                          "num_key_value_heads", "intermediate_size", "vocab_size", "rope_theta"}) {
+                          "intermediate_size", "vocab_size", "rms_norm_eps"}) {
     Json c = llama();
     c.erase(key);
     expect(c, {key, "is missing"});
@@ -195,7 +199,177 @@ BOOST_AUTO_TEST_CASE(missing_values_are_named) {
   }
   Json c = llama();
   c.erase("rms_norm_eps");
-  expect(c, {"norm_eps' is missing"});
+  expect(c, {"'rms_norm_eps' is missing"});
+  c = llama();
+  c["model_type"] = "ministral3";
+  c.erase("rope_theta");
+  expect(c, {"'rope_theta' is missing"});
+}
+
+/// llama() with some values replaced.
+Json with(const Json& changes, const char* model_type = "llama") {
+  Json c = llama();
+  c["model_type"] = model_type;
+  c.update(changes);
+  return c;
+}
+
+BOOST_AUTO_TEST_CASE(missing_keys_mean_what_the_family_says) {
+  Json c = llama();
+  for (const char* key : {"num_key_value_heads", "rope_theta", "tie_word_embeddings", "hidden_act",
+                          "attention_bias", "mlp_bias"}) {
+    c.erase(key);
+  }
+  const Architecture a = read(c);
+  BOOST_TEST(a.layers[0].kv_heads == 6);
+  BOOST_TEST(a.layers[0].rope_theta == 1e4);
+  BOOST_TEST(!a.tied);
+  c["model_type"] = "qwen3";
+  expect(c, {"'num_key_value_heads' is 32", "divisor of num_attention_heads, 6"});
+  c["num_key_value_heads"] = nullptr;
+  BOOST_TEST(read(c).layers[0].kv_heads == 6);
+  BOOST_TEST(read(c).layers[0].head_dim == 128);
+  c["model_type"] = "mistral";
+  BOOST_TEST(read(c).layers[0].head_dim == 16);
+  BOOST_TEST(read(c).layers[0].window == 4096);
+  c["num_attention_heads"] = 16;
+  c.erase("num_key_value_heads");
+  BOOST_TEST(read(c).layers[0].kv_heads == 8);
+}
+
+BOOST_AUTO_TEST_CASE(partial_rotation) {
+  Json c = with({{"partial_rotary_factor", 0.5}});
+  BOOST_TEST(read(c).layers[2].rope_fraction == 0.5);
+  BOOST_TEST((read(c).layers[2].rope_layout == RopeLayout::prefix));
+  // Beside a theta, without one, and for one type of layer.
+  for (const Json& rope : {Json{{"rope_theta", 5e5}, {"partial_rotary_factor", 0.25}},
+                           Json{{"partial_rotary_factor", 0.25}},
+                           Json{{"full_attention", {{"partial_rotary_factor", 0.25}}}}}) {
+    BOOST_TEST(read(with({{"rope_parameters", rope}})).layers[1].rope_fraction == 0.25);
+  }
+  c["rope_parameters"] = {{"partial_rotary_factor", 0.25}};
+  expect(c, {"'partial_rotary_factor' is 0.5", "0.25"});
+  for (const double bad : {0.0, -0.5, 1.5, 0.3, 0.0625}) {  // head_dim is 16
+    expect(with({{"partial_rotary_factor", bad}}), {"'partial_rotary_factor' is", "allowed is"});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rotary_positions_of_each_layer_type) {
+  Json c = with({{"layer_types", {"sliding_attention", "full_attention", "full_attention"}},
+                 {"sliding_window", 8}});
+  c["rope_parameters"] = {{"full_attention", {{"rope_theta", 1e6}, {"rope_type", "default"}}},
+                          {"sliding_attention", {{"rope_theta", 1e4}, {"rope_type", "default"}}}};
+  BOOST_TEST(read(c).layers[0].rope_theta == 1e4);
+  BOOST_TEST(read(c).layers[1].rope_theta == 1e6);
+  BOOST_TEST(read(c).rope_type == "default");
+  for (const char* type : {"full_attention", "sliding_attention"}) {
+    for (const char* key : {"rope_type", "type"}) {
+      Json scaled = c;
+      scaled["rope_parameters"][type][key] = "linear";
+      scaled["rope_parameters"][type]["factor"] = 8;
+      BOOST_TEST(read(scaled).rope_type == "linear");
+    }
+  }
+  c["rope_parameters"]["sliding_attention"]["factor"] = 8;
+  expect(c, {"'rope_parameters.sliding_attention.factor' is 8", "rope_type"});
+  c["rope_parameters"] = {{"linear_attention", {{"rope_theta", 1e6}}}};
+  expect(c, {"'rope_parameters.linear_attention'"});
+}
+
+BOOST_AUTO_TEST_CASE(scaled_positions_are_never_taken_as_unscaled) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const auto scaled = [&](const Json& rope) { return with({{key, rope}}); };
+    BOOST_TEST(read(scaled({{"type", "linear"}, {"factor", 2}})).rope_type == "linear");
+    BOOST_TEST(read(scaled({{"rope_type", "default"}, {"type", "yarn"}})).rope_type == "yarn");
+    BOOST_TEST(read(scaled({{"factor", 1.0}})).rope_type == "default");
+    BOOST_TEST(read(scaled(nullptr)).rope_type == "default");
+    expect(scaled({{"factor", 8.0}}), {"factor' is 8", "rope_type"});
+    expect(scaled({{"rope_type", "default"}, {"factor", 8.0}}), {"factor' is 8", "rope_type"});
+    expect(scaled({{"low_freq_factor", 2}}), {"low_freq_factor' is 2"});
+    expect(scaled({{"llama_4_scaling_beta", 0.1}}), {"llama_4_scaling_beta' is 0.1"});
+    expect(scaled({{"type", 3}}), {"type' is 3", "a string"});
+    expect(scaled("linear"), {key, "is \"linear\"", "an object"});
+    expect(scaled({{"rope_theta", 7.5}}), {"'rope_theta' is 500000", "7.5"});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(caps_scales_and_biases_are_represented) {
+  BOOST_TEST(read(with({{"final_logit_softcapping", 30.0}})).final_softcap.value() == 30);
+  BOOST_TEST(!read(with({{"final_logit_softcapping", nullptr}})).final_softcap.has_value());
+  expect(with({{"final_logit_softcapping", 0}}), {"'final_logit_softcapping' is 0"});
+  // 1 / sqrt(query_pre_attn_scalar) in place of 1 / sqrt(head_dim)
+  BOOST_TEST(read(with({{"query_pre_attn_scalar", 64}})).attention_scale.value() == 0.125);
+  BOOST_TEST(!read(with({{"query_pre_attn_scalar", 16}})).attention_scale.has_value());
+  BOOST_TEST(read(with({{"attention_multiplier", 0.3}})).attention_scale.value() == 0.3);
+  expect(with({{"attention_multiplier", 0.3}, {"query_pre_attn_scalar", 64}}),
+         {"'attention_multiplier' is 0.3", "one of them"});
+  BOOST_TEST(read(with({{"block_size", 32}})).block_size == 32);
+
+  const Architecture a = read(with({{"attention_bias", true}}));
+  BOOST_TEST((a.qkv_bias && a.output_bias));
+  const Architecture b = read(with({{"attention_bias", nullptr}}, "qwen2"));
+  BOOST_TEST((b.qkv_bias && !b.output_bias));
+  expect(with({{"attention_bias", false}}, "qwen2"), {"'attention_bias' is false", "true"});
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_represented_is_an_error_unless_neutral) {
+  const std::vector<std::pair<const char*, std::vector<Json>>> bad = {
+      {"attn_logit_softcapping", {50.0, "50"}},
+      {"logits_scaling", {16.0, 0, "1"}},
+      {"embedding_multiplier", {12.0, true}},
+      {"residual_multiplier", {0.22}},
+      {"clip_qkv", {8.0}},
+      {"attention_sink", {true, 4}},
+      {"num_experts", {1, 8, "8", -1}},
+      {"num_local_experts", {8}},
+      {"use_qk_norm", {true}},
+      {"mlp_bias", {true, "no"}},
+      {"hidden_act", {"gelu", "relu2", 3}},
+      {"attention_dropout", {0.1}},
+      {"rotary_pct", {0.25}},
+      {"no_rope_layer_interval", {4}},
+      {"dflash_config", {{{"causal", true}}}},
+      {"a_new_switch", {true, 2, "on", {1}}}};
+  for (const auto& [key, values] : bad) {
+    for (const Json& value : values) {
+      const std::string text = value.is_structured() ? std::string("is ") : "is " + value.dump();
+      expect(with({{key, value}}), {key, text.c_str(), "allowed is"});
+    }
+    BOOST_CHECK_NO_THROW(read(with({{key, nullptr}})));
+  }
+  for (const Json& neutral :
+       {Json{{"logits_scaling", 1.0}}, Json{{"embedding_multiplier", 1}}, Json{{"num_experts", 0}},
+        Json{{"attention_sink", false}}, Json{{"use_qk_norm", false}}, Json{{"mlp_bias", false}},
+        Json{{"attention_dropout", 0.0}}, Json{{"hidden_act", "swish"}},
+        Json{{"a_new_switch", false}}}) {
+    BOOST_CHECK_NO_THROW(read(with(neutral)));
+  }
+  BOOST_CHECK_NO_THROW(read(with({{"use_qk_norm", true}}, "qwen3")));
+  expect(with({{"use_qk_norm", false}}, "qwen3"), {"'use_qk_norm' is false", "true"});
+  expect(with({{"architectures", {"DFlash2DraftModel"}}}, "qwen3"), {"DFlash2DraftModel"});
+  expect(with({{"use_sliding_window", false},
+               {"layer_types", {"sliding_attention", "full_attention", "full_attention"}},
+               {"sliding_window", 8}}),
+         {"'layer_types[0]'", "use_sliding_window is false"});
+  // Beside a nested model, too.
+  expect({{"model_type", "mistral3"}, {"text_config", llama()}, {"num_experts", 8}},
+         {"'num_experts' is 8"});
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_files_tokens_and_training_are_unrelated) {
+  BOOST_CHECK_NO_THROW(read(with({{"torch_dtype", "bfloat16"},
+                                  {"bos_token_id", 1},
+                                  {"eos_token_id", {2, 3}},
+                                  {"max_position_embeddings", 4096},
+                                  {"initializer_range", 0.02},
+                                  {"use_cache", true},
+                                  {"transformers_version", "4.57.0"},
+                                  {"pretraining_tp", 1},
+                                  {"_name_or_path", "x"},
+                                  {"unsloth_fixed", true},
+                                  {"quantization_config", {{"bits", 8}}},
+                                  {"auto_map", {{"AutoModel", "m.M"}}},
+                                  {"dlm_paradigm", "bidirectional"}})));
 }
 
 BOOST_AUTO_TEST_CASE(absurd_values_are_named_with_what_is_allowed) {
