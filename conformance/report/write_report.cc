@@ -248,9 +248,10 @@ void check_report_paths(const std::vector<std::string>& paths) {
       continue;
     }
     std::error_code ignored;  // a path that cannot be followed fails where it is opened
-    const std::filesystem::path place = is_standard_output(path)
-                                            ? std::filesystem::path("-")
-                                            : std::filesystem::weakly_canonical(path, ignored);
+    const std::filesystem::path place =
+        is_standard_output(path)
+            ? std::filesystem::path("-")
+            : std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
     require(std::find(places.begin(), places.end(), place) == places.end(), "two reports go to '",
             printable(path), "'; each needs a place of its own");
     // Devices and pipes take any number.

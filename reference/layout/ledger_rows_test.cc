@@ -90,7 +90,7 @@ HaloRows halo_by_definition(const Sequence& s, const LayerRule& rule, const Bloc
 }
 
 Blocks dual_end(const Sequence& s, int ranks) {
-  return assign_blocks(s, ranks, BlockAssignment::dual_end, {});
+  return assign_blocks(s, Scheme::csbp, ranks, BlockAssignment::dual_end, {});
 }
 
 void same(const HaloRows& a, const HaloRows& b) {

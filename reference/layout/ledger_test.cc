@@ -18,7 +18,7 @@ LedgerOptions options(const Sequence& s, Scheme scheme, int ranks, const Element
   out.ranks = ranks;
   out.bytes = bytes;
   if (scheme == Scheme::bp || scheme == Scheme::csbp) {
-    out.blocks_of_rank = assign_blocks(s, ranks, BlockAssignment::dual_end, {});
+    out.blocks_of_rank = assign_blocks(s, Scheme::csbp, ranks, BlockAssignment::dual_end, {});
   }
   return out;
 }

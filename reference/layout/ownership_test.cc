@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(balanced_is_never_worse) {
     for (const std::vector<LayerRule>& rules : models) {
       for (int ranks = 1; ranks <= 7; ++ranks) {
         for (int64_t blocks = ranks; blocks < 24; ++blocks) {
-          const Sequence s = Sequence::uniform(4 * blocks - 1, 4, {{0, 3}, {3, 4 * blocks - 1}});
+          const Sequence s = Sequence::uniform(4 * blocks - 1, 4, {{0, 2}, {2, 4 * blocks - 1}});
           const auto load = [&](BlockAssignment how) {
             return largest_load(s, divide(s, scheme, ranks, {how, false, rules}), rules);
           };
