@@ -45,6 +45,7 @@ void convert(const std::byte* from, int64_t count, T* to) {
   for (int64_t i = 0; i < count; ++i) {
     S value;
     std::memcpy(&value, from + i * static_cast<int64_t>(sizeof(S)), sizeof(S));
+    // An int8_t is a number here, not a character. NOLINTNEXTLINE(bugprone-signed-char-misuse)
     to[i] = static_cast<T>(value);
   }
 }

@@ -49,7 +49,7 @@ std::string message(const F& f) {
   try {
     f();
   } catch (const E& error) {
-    const std::string text = error.what();
+    std::string text = error.what();
     BOOST_TEST(text.find_first_of("\n\r") == std::string::npos);
     return text;
   } catch (const std::exception& error) {
@@ -217,7 +217,8 @@ BOOST_AUTO_TEST_CASE(entries_name_tensor_value_and_what_is_allowed) {
       {one("\"F32\"", "[true]", "[0,16]"), "shape[0] is true; allowed is an integer"},
       {one("\"F32\"", "[1e1]", "[0,16]"), "shape[0] is 10.0; allowed is an integer"},
       {one("\"F32\"", "[9223372036854775808]", "[0,16]"), "shape[0] is 9223372036854775808;"},
-      {one("\"F32\"", "[18446744073709551616]", "[0,16]"), "shape[0] is 1.8446744073709552e+19; allowed"},
+      {one("\"F32\"", "[18446744073709551616]", "[0,16]"),
+       "shape[0] is 1.8446744073709552e+19; allowed"},
       {one("\"F32\"", "[[4]]", "[0,16]"), "nested deeper"},
       // The products 2^32 2^32, 2^61 8 and (2^31 + 1) 2^31 2 wrap around to 0 or below 0.
       {one("\"U8\"", "[4294967296,4294967296]", "[0,0]"),
@@ -406,13 +407,15 @@ BOOST_AUTO_TEST_CASE(parts_outside_of_a_tensor) {
   const SafetensorsFile f(file.path());
   char to[64];
   const int64_t big = std::numeric_limits<int64_t>::max();
-  for (const auto& [first, count] : {std::pair<int64_t, int64_t>{-1, 1},
-                                     {0, 9},
-                                     {8, 1},
-                                     {9, 0},
-                                     {0, -1},
-                                     {1, big},
-                                     {big, big}}) {
+  for (const auto& part : {std::pair<int64_t, int64_t>{-1, 1},
+                           {0, 9},
+                           {8, 1},
+                           {9, 0},
+                           {0, -1},
+                           {1, big},
+                           {big, big}}) {
+    const int64_t first = part.first;
+    const int64_t count = part.second;
     BOOST_TEST(has(message<InputError>([&] { f.read_bytes("b", first, count, to); }),
                    join("tensor 'b': ", count, " bytes from byte ", first,
                         " on are asked for; it "
@@ -465,7 +468,7 @@ BOOST_AUTO_TEST_CASE(many_threads_read_at_once) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      const int64_t first = t * 50000;
+      const int64_t first = int64_t{t} * 50000;
       const auto part = f.read<int32_t>("t", first, 50000);
       wrong[t] = std::equal(part.begin(), part.end(), values.begin() + first) ? 0 : 1;
     });

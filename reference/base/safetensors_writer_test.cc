@@ -44,7 +44,7 @@ std::string message(const F& f) {
   try {
     f();
   } catch (const InputError& error) {
-    const std::string text = error.what();
+    std::string text = error.what();
     BOOST_TEST(text.find_first_of("\n\r") == std::string::npos);
     return text;
   }
