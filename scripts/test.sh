@@ -15,6 +15,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # The tests whose code runs several threads over shared memory: these also run under ThreadSanitizer.
 # OpenMP stays off there, because GCC's OpenMP library is not instrumented.
 thread_tests=(communicator_tests)
+# Seconds of random mutations that each reader of foreign files gets under the sanitizers.
+fuzz_seconds=10
 # Seconds that clang-tidy may take in all; scripts/lint.sh names the files it then leaves out.
 export BDLM_TIDY_SECONDS=${BDLM_TIDY_SECONDS:-240}
 
@@ -111,6 +113,17 @@ test_addresses() {
     return 0
   export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
   phase "address and undefined-behaviour sanitizers: tests" run_tests build-asan || true
+  other "fuzz the readers" fuzz build-asan || true
+}
+
+fuzz() {  # FOLDER
+  local program count=0
+  for program in "$1"/fuzz/fuzz_*; do
+    "$program" --seconds "$fuzz_seconds" --seed "$RANDOM" --findings "$1/fuzz" \
+      "conformance/fuzz/corpus/${program##*/fuzz_}" || return 1
+    count=$((count + 1))
+  done
+  ((count > 0))
 }
 
 build_for_threads() {

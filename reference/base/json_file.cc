@@ -37,8 +37,11 @@ class Builder final : public nlohmann::json_sax<Json> {
 
   bool key(string_t& key) override {
     Level& level = levels_.back();
-    require<FileError>(!level.value->contains(key), source_, ": key '", printable(path() + key),
-                       "' occurs twice");
+    // The path is built for an error alone: for every key it would take time that grows with the
+    // square of the text, where a long key holds many short ones.
+    if (level.value->contains(key)) {
+      throw FileError(join(source_, ": key '", printable(path() + key), "' occurs twice"));
+    }
     level.key = std::move(key);
     return true;
   }
@@ -114,19 +117,12 @@ std::string dotted(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : join(path, '.', key);
 }
 
-std::string shown(const Json& value) {
-  if (value.is_object() || value.is_array()) {
-    return join(value.is_object() ? "an object" : "an array", " of ", value.size());
-  }
-  return printable(value.dump(), 60);
-}
-
 [[noreturn]] void wrong(const JsonView& at, const std::string& allowed) {
   throw InputError(join(place(at), " is ", shown(*at.value), "; allowed is ", allowed));
 }
 
 /// What a double looks like in a message: the shortest text that reads back as the same value.
-std::string shown(double value) {
+std::string number_text(double value) {
   return Json(value).dump();
 }
 
@@ -166,6 +162,13 @@ Json read_json_file(const std::string& path, const JsonLimits& limits) {
   ::close(file);
   require<FileError>(got >= 0, source, ": cannot read: ", std::strerror(error));
   return parse_json(text, source, limits);
+}
+
+std::string shown(const Json& value) {
+  if (value.is_object() || value.is_array()) {
+    return join(value.is_object() ? "an object" : "an array", " of ", value.size());
+  }
+  return printable(value.dump(), 60);
 }
 
 std::string place(const JsonView& at) {
@@ -219,7 +222,7 @@ int64_t as_int(const JsonView& at, int64_t lowest, int64_t highest) {
 
 double as_double(const JsonView& at, double lowest, double highest) {
   const auto allowed = [&] {
-    return join("a number from ", shown(lowest), " to ", shown(highest));
+    return join("a number from ", number_text(lowest), " to ", number_text(highest));
   };
   if (!at.value->is_number()) {
     wrong(at, allowed());

@@ -30,6 +30,9 @@ Json parse_json(std::string_view text, const std::string& source, const JsonLimi
 /// FileError as parse_json does, and with the system's reason if the file cannot be read.
 Json read_json_file(const std::string& path, const JsonLimits& limits = {});
 
+/// What a value looks like in a message: the start of its text; of arrays and objects, their size.
+std::string shown(const Json& value);
+
 /// A value inside a document, with the names that errors need. Does not own the value.
 struct JsonView {
   const Json* value = nullptr;

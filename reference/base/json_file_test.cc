@@ -108,6 +108,17 @@ BOOST_AUTO_TEST_CASE(depth_and_size_are_bounded) {
   BOOST_TEST(has(parse_message("[100]", {4, 64}), "larger than 4 bytes"));
 }
 
+// Time grows with the size of the text: 10^5 short keys below one of 10^7 bytes take no 10^12
+// steps.
+BOOST_AUTO_TEST_CASE(short_keys_below_a_long_one) {
+  std::string text = "{\"" + std::string(10'000'000, 'k') + "\":{";
+  for (int i = 0; i < 100000; ++i) {
+    text += join(i == 0 ? "\"" : ",\"", i, "\":0");
+  }
+  BOOST_TEST(parse_json(text + "}}", "f").size() == 1u);
+  BOOST_TEST(has(parse_message(text + ",\"7\":0}}"), "occurs twice"));
+}
+
 BOOST_AUTO_TEST_CASE(files) {
   const auto path = std::filesystem::temp_directory_path() / join("bdlm_json_", getpid(), ".json");
   std::ofstream(path) << R"({"a":[1,2]})";
