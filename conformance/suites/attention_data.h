@@ -4,8 +4,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "conformance/suites/attention_problem.h"
+#include "conformance/judge/attention_arrays.h"
 #include "reference/base/philox.h"
+#include "reference/layout/band.h"
 
 namespace bdlm {
 

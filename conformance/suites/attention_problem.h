@@ -1,29 +1,15 @@
 #pragma once
 // One attention layer over both streams, computed by the rank programs of a scheme.
 
-#include <array>
 #include <vector>
 
+#include "conformance/judge/attention_arrays.h"
 #include "reference/base/philox.h"
 #include "reference/parallel/cpu_engine.h"
 #include "reference/parallel/thread_communicator.h"
 #include "reference/schedule/interpreter.h"
 
 namespace bdlm {
-
-/// Values of both streams, by stream (index: static_cast<int>(Stream)) and position.
-template <class T>
-using ByStream = std::array<std::vector<T>, 2>;
-
-/// Inputs of a layer on L positions, Hq and Hkv heads, D channels.
-template <class T>
-struct AttentionProblem {
-  AttentionShape shape;
-  int64_t length = 0;
-  T scale = T(1);
-  ByStream<T> q, d_o;  // (L, Hq, D)
-  ByStream<T> k, v;    // (L, Hkv, D)
-};
 
 /// What one rank computed for the rows that it holds.
 template <class T>

@@ -1,6 +1,6 @@
 #include "conformance/suites/double_bound.h"
 
-#include "conformance/suites/limits.h"
+#include "conformance/judge/limits.h"
 
 namespace bdlm {
 namespace {

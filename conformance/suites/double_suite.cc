@@ -1,6 +1,7 @@
 // T3: does the distributed code in double agree with monolithic? One attention layer.
 
 #include "conformance/suites/attention_data.h"
+#include "conformance/suites/attention_problem.h"
 #include "conformance/suites/attention_traffic.h"
 #include "conformance/suites/double_bound.h"
 #include "conformance/suites/suite.h"

@@ -6,6 +6,7 @@
 // digit.
 
 #include "conformance/suites/attention_data.h"
+#include "conformance/suites/attention_problem.h"
 #include "conformance/suites/attention_traffic.h"
 #include "conformance/suites/suite.h"
 #include "reference/math/exact.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "conformance/suites/attention_traffic.h"
-#include "conformance/suites/limits.h"
+#include "conformance/judge/limits.h"
 #include "reference/layout/ledger.h"
 #include "reference/parallel/dense_step.h"
 #include "reference/parallel/thread_communicator.h"
