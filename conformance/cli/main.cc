@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
       std::replace(text.begin(), text.end(), '\n', ' ');
       return "bdlm: " + text + "; bdlm --help shows what is allowed\n";
     });
+    bdlm::add_mutate_command(app, status);
     bdlm::add_plan_command(app, status);
     bdlm::add_prove_command(app, status);
     bdlm::add_verify_command(app, status);

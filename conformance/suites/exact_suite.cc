@@ -32,15 +32,15 @@ struct Equality {
 
 }  // namespace
 
-CaseResult judge_exact(const LayoutCase& c) {
+CaseResult judge_exact(const LayoutCase& c, const Subject& subject) {
   const Sequence& sequence = c.shape.sequence;
-  const std::vector<RankPlan> plans = build_plans(sequence, c.ownership(), c.rule);
+  const std::vector<RankPlan> plans = plans_of(subject, {sequence, c.rule, c.ownership()});
   AttentionProblem<Exact> problem =
       attention_data<Exact>(shape, sequence.length(), DataKind::integers, seed);
   drop_unheld_cotangents(problem, plans);
   const AttentionOutcome<Exact> one = run_attention(
       build_plans(sequence, divide(sequence, Scheme::monolithic, 1), c.rule), problem);
-  const AttentionOutcome<Exact> many = run_attention(plans, problem);
+  const AttentionOutcome<Exact> many = run_attention(plans, problem, {}, subject.engine_exact);
 
   CaseResult result;
   const int64_t width = shape.q_heads * shape.head_dim;
@@ -108,7 +108,8 @@ std::vector<SuiteCase> exact_cases(const Selection& selection) {
     CaseId id = c.id();
     id.heads(shape.q_heads, shape.kv_heads).number("d", shape.head_dim).word("dtype", "exact");
     id.word("data", name(DataKind::integers)).number("s", seed);
-    out.push_back({id.str(), "T2", c.scheme, c.ranks, [c] { return judge_exact(c); }});
+    out.push_back({id.str(), "T2", c.scheme, c.ranks,
+                   [c](const Subject& subject) { return judge_exact(c, subject); }});
   }
   return out;
 }
