@@ -32,20 +32,20 @@ T truncated(const T& x) {
     const double fraction = std::frexp(x, &exponent);
     return std::isfinite(x) ? std::ldexp(std::trunc(std::ldexp(fraction, 24)), exponent - 24) : x;
   } else {
-    using boost::multiprecision::denominator;
-    using boost::multiprecision::numerator;
     const auto scaled = numerator(x.rational()) * (int64_t{1} << 24) / denominator(x.rational());
     return T(typename T::Rational(scaled, int64_t{1} << 24));
   }
 }
 
-/// A log-sum-exp, or a sum, with few digits.
+/// A log-sum-exp in 32 bits; of a sum that is a whole number, which a rational carries instead, the
+/// next multiple of 4.
 template <class T>
 T rounded_lse(const T& z) {
   if constexpr (std::is_same_v<T, double>) {
     return static_cast<float>(z);
   } else {
-    return truncated(z / T(int64_t{1} << 25)) * T(int64_t{1} << 25) + T(1);
+    const auto whole = numerator(z.rational()) / denominator(z.rational());
+    return T(typename T::Rational((whole + 3) / 4 * 4));
   }
 }
 

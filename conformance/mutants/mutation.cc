@@ -8,11 +8,16 @@
 namespace bdlm {
 namespace {
 
-/// The layouts under which plans and attention are judged, as parts of ids: uneven blocks and
-/// shards; a window in either rule; documents off the grid with padding behind; uneven blocks.
+/// The layouts under which plans are judged, as parts of ids: uneven blocks and shards; windows
+/// above and below the block size, in either rule; documents off the grid with padding behind.
 const std::vector<std::string> layouts{
-    "L20-M3-blockcausal",    "L20-M3-w4-tokencausal",         "L27-M4-w6-blockcausal",
-    "L27-M4-w6-tokencausal", "L21-M2-tokencausal-docs5.11p5", "L21-M2-w4-blockcausal-docs5.11p5",
+    "L20-M3-blockcausal",
+    "L20-M3-w4-tokencausal",
+    "L27-M4-w6-blockcausal",
+    "L27-M4-w6-tokencausal",
+    "L27-M4-w1-tokencausal",
+    "L21-M2-tokencausal-docs5.11p5",
+    "L21-M2-w4-blockcausal-docs5.11p5",
 };
 
 }  // namespace
@@ -28,11 +33,13 @@ std::vector<SuiteCase> mutation_cases() {
   for (const std::string& layout : layouts) {
     add(layout);
   }
-  add("L20-M3-h2k1-d2-exact-integers-blockcausal-s1");
-  add("L20-M3-w4-h2k1-d2-exact-integers-tokencausal-s1");
-  add("L27-M4-w6-h2k1-d2-exact-integers-blockcausal-s1");
-  add("L21-M2-w4-h2k1-d2-exact-integers-blockcausal-docs5.11p5-s1");
+  add("L20-M3-h4k2-d2-exact-integers-blockcausal-s1");
+  add("L20-M3-w4-h4k2-d2-exact-integers-tokencausal-s1");
+  add("L27-M4-w6-h4k2-d2-exact-integers-blockcausal-s1");
+  add("L27-M4-w1-h4k2-d2-exact-integers-tokencausal-s1");
+  add("L21-M2-w4-h4k2-d2-exact-integers-blockcausal-docs5.11p5-s1");
   add("L20-M3-h4k2-d4-f64-gauss-blockcausal-s1");
+  add("L27-M4-w1-h4k2-d4-f64-gauss-tokencausal-s1");
   add("L21-M2-w4-h4k2-d4-f64-gauss-blockcausal-docs5.11p5-s1");
   add("L33-M5-h4k2-d4-f64-localabove-blockcausal-s1");
   add("L33-M5-w7-h4k2-d4-f64-localbelow-tokencausal-s1");
@@ -67,7 +74,11 @@ std::vector<SuiteCase> mutation_cases() {
 MutantResult judge_mutant(const Mutant& mutant, const std::vector<SuiteCase>& cases,
                           bool every_tier) {
   MutantResult result{mutant.name, mutant.kind, mutant.what, {}, 0};
+  const bool attention = mutant.subject.changes_attention();
   for (const SuiteCase& c : cases) {
+    if (c.tier != "T3" && !attention) {
+      continue;
+    }
     const bool judged = !result.kills.empty() && result.kills.back().tier == c.tier;
     if (judged && result.kills.back().verdict == Verdict::fail) {
       continue;

@@ -88,8 +88,8 @@ void restrict_halos(std::vector<RankPlan>& plans,
     if (find_step<Exchange>(plan.forward) == plan.forward.size()) {
       continue;
     }
-    const IntervalSet mine = keep(plan.rank);
-    const auto to_me = [&](int) { return mine; };
+    IntervalSet mine = keep(plan.rank);
+    const auto to_me = [&mine](int) { return mine; };
     plan.buffers[1] = clean_rows(intersect(plan.buffers[1].rows(Stream::clean), mine));
     for (Step& step : plan.forward) {
       if (auto* exchange = std::get_if<Exchange>(&step)) {

@@ -121,12 +121,16 @@ void repeat_clean_loss(DenseCase& c) {
   c.views.back().terms.insert(c.views.back().terms.end(), again.begin(), again.end());
 }
 
-/// Position in the whole sequence, or in the rank's storage.
+/// The index in the rank's storage, or in the two streams one after the other. (Positions that
+/// count from the start of the sequence instead of the document's are no fault: rotary scores
+/// depend on differences, and no row sees another document.)
 void set_positions(const RankPass& pass, std::vector<RowInput>& inputs, bool stored) {
   size_t i = 0;
   for (const Segment& segment : pass.rows.segments()) {
     for (int64_t row = segment.rows.begin; row < segment.rows.end; ++row, ++i) {
-      inputs[i].position = stored ? static_cast<int64_t>(i) : row;
+      const int64_t behind =
+          segment.stream == Stream::clean ? pass.step_case.example.sequence.length() : 0;
+      inputs[i].position = stored ? static_cast<int64_t>(i) : behind + row;
     }
   }
 }
@@ -262,8 +266,8 @@ std::vector<Mutant> case_mutants() {
 
 std::vector<Mutant> rank_mutants() {
   return {
-      before("positions-of-sequence", "positions",
-             "positions count from the start of the sequence instead of the document's",
+      before("positions-of-both-streams", "positions",
+             "positions go on from one stream to the other instead of being the same in both",
              [](const RankPass& pass, std::vector<RowInput>& inputs, std::vector<RowTerm>&) {
                set_positions(pass, inputs, false);
              }),

@@ -182,7 +182,9 @@ CaseResult case_result(const StepVerdict& v) {
   } else if (v.worst > 1) {
     worst.verdict = Verdict::fail;
     worst.reason = Reason::bound;
-    worst.detail = join(v.worst, " times its bound away from the monolithic step");
+    worst.detail =
+        join(v.worst, " times its bound away from the monolithic step; the loss is off by ",
+             v.loss_difference);
   }
   result.add(std::move(worst));
   if (!v.bytes_differ.empty() && result.verdict == Verdict::pass) {

@@ -30,6 +30,9 @@ struct Subject {
   std::function<void(DenseCase&)> step_case;
   /// Changes one rank's step. Its engine is `engine_f64`, whatever stands here.
   StepHooks<double> step;
+
+  /// Whether anything that T0 or T2 looks at is replaced.
+  bool changes_attention() const { return plans || engine_f64 || engine_exact; }
 };
 
 /// The plans of all ranks, as the subject has them.
