@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
       "--version", std::string("bdlm ") + bdlm::build_version + " (" + bdlm::build_commit + ")");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error&) { return std::string(); });
+  bdlm::add_mutate_command(app, status);
   bdlm::add_plan_command(app, status);
   bdlm::add_prove_command(app, status);
   bdlm::add_verify_command(app, status);

@@ -1,23 +1,17 @@
 // bdlm verify: runs the cases of the suite and judges them.
 
-#include <condition_variable>
 #include <iostream>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "conformance/cli/command.h"
 #include "conformance/cli/options.h"
+#include "conformance/cli/run_in_order.h"
 #include "conformance/report/table.h"
 #include "conformance/report/write_report.h"
 #include "conformance/suites/suite.h"
 #include "reference/base/error.h"
 #include "reference/base/text.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace bdlm {
 namespace {
@@ -53,48 +47,6 @@ Shard parse_shard(const std::string& text) {
   shard.count = parse_integer("--shard's n", text.substr(slash + 1), 1, most);
   shard.index = parse_integer("--shard's i", text.substr(0, slash), 1, shard.count);
   return shard;
-}
-
-/// Runs cases on several threads and hands their results over in the order of the cases.
-template <class Take>
-void run_all(const std::vector<SuiteCase>& cases, int jobs, const Take& take) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<std::optional<CaseResult>> results(cases.size());
-  size_t next = 0;
-  std::vector<std::jthread> workers;
-  for (int j = 0; j < jobs; ++j) {
-    workers.emplace_back([&](const std::stop_token& stop) {
-#ifdef _OPENMP
-      // Cases run beside each other; within one, the ranks are threads already.
-      omp_set_num_threads(1);
-#endif
-      while (!stop.stop_requested()) {
-        size_t mine = 0;
-        {
-          const std::lock_guard lock(mutex);
-          if (next >= cases.size()) {
-            return;
-          }
-          mine = next++;
-        }
-        CaseResult result = run_case(cases[mine]);
-        const std::lock_guard lock(mutex);
-        results[mine] = std::move(result);
-        changed.notify_one();
-      }
-    });
-  }
-  for (size_t i = 0; i < cases.size(); ++i) {
-    CaseResult result;
-    {
-      std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return results[i].has_value(); });
-      result = std::move(*results[i]);
-      results[i].emplace();
-    }
-    take(std::move(result));
-  }
 }
 
 /// What the cases of one tier and scheme came to.
@@ -195,10 +147,8 @@ int verify(const Options& options) {
   std::vector<CaseResult> results;
   {
     Progress progress(!options.verbose);
-    const int jobs = options.jobs > 0
-                         ? options.jobs
-                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    run_all(cases, jobs, [&](CaseResult result) {
+    const auto judge = [&](size_t i) { return run_case(cases[i]); };
+    run_in_order(cases.size(), job_count(options.jobs), judge, [&](CaseResult result) {
       const SuiteCase& c = cases[results.size()];
       Group& group = groups[c.tier + ' ' + name(c.scheme)];
       group.summary.add(result.verdict);

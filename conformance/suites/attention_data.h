@@ -43,7 +43,7 @@ inline const char* name(DataKind kind) {
 }
 
 /// Random inputs by Philox; tensors 0 to 3 are q, k, v, d_o, and the Philox stream is the row
-/// stream. `scale` is 1/sqrt(D), and 1 for integers. Positions of padding get values too, which
+/// stream. `scale` is 1/sqrt(D), and 2 for integers. Positions of padding get values too, which
 /// nothing may read.
 ///
 /// The exact scalar is made from whole numbers only, which the kind `integers` has.
@@ -62,7 +62,7 @@ AttentionProblem<T> attention_data(const AttentionShape& shape, int64_t length, 
     }
   };
   const double root = std::sqrt(static_cast<double>(shape.head_dim));
-  p.scale = from(kind == DataKind::integers ? 1 : 1 / root);
+  p.scale = from(kind == DataKind::integers ? 2 : 1 / root);
   const auto fill = [&](std::vector<T>& to, uint32_t tensor, int stream, int64_t heads) {
     const Philox random(seed, tensor, static_cast<uint32_t>(stream));
     to.resize(length * heads * shape.head_dim);

@@ -81,12 +81,15 @@ void drop_unheld_cotangents(AttentionProblem<T>& problem, const std::vector<Rank
 /// Runs forward and backward of one rank's plan; adds its gradients to `outcome`.
 template <class T>
 void run_rank(const std::vector<RankPlan>& plans, const AttentionProblem<T>& problem,
-              Communicator& communicator, const AttentionOptions& options, RankOutput<T>& output,
-              ByStream<T>& dq, ByStream<T>& dk, ByStream<T>& dv) {
+              Communicator& communicator, const AttentionOptions& options,
+              const EngineFactory<T>& factory, RankOutput<T>& output, ByStream<T>& dq,
+              ByStream<T>& dk, ByStream<T>& dv) {
   const RankPlan& plan = plans[communicator.rank()];
   const int64_t q_width = problem.shape.q_heads * problem.shape.head_dim;
   const int64_t kv_width = problem.shape.kv_heads * problem.shape.head_dim;
-  CpuEngine<T> engine(plan, problem.shape, problem.scale, options);
+  const std::unique_ptr<CpuEngine<T>> made =
+      make_engine<T>(factory, plan, problem.shape, problem.scale, options);
+  CpuEngine<T>& engine = *made;
   const std::vector<T> q = take_rows(problem.q, plan.rows, q_width);
   const std::vector<T> k = take_rows(problem.k, plan.rows, kv_width);
   const std::vector<T> v = take_rows(problem.v, plan.rows, kv_width);
@@ -110,11 +113,12 @@ void run_rank(const std::vector<RankPlan>& plans, const AttentionProblem<T>& pro
   add_to(dv, plan.rows, kv_width, engine.dv());
 }
 
-/// Runs all ranks as threads.
+/// Runs all ranks as threads, each with an engine of `factory`.
 template <class T>
 AttentionOutcome<T> run_attention(const std::vector<RankPlan>& plans,
                                   const AttentionProblem<T>& problem,
-                                  const AttentionOptions& options = {}) {
+                                  const AttentionOptions& options = {},
+                                  const EngineFactory<T>& factory = {}) {
   const size_t ranks = plans.size();
   const auto zeros = [&](const ByStream<T>& like) {
     return ByStream<T>{std::vector<T>(like[0].size(), T(0)), std::vector<T>(like[1].size(), T(0))};
@@ -129,7 +133,7 @@ AttentionOutcome<T> run_attention(const std::vector<RankPlan>& plans,
   run_ranks(static_cast<int>(ranks), [&](Communicator& communicator) {
     const int r = communicator.rank();
     gradients[r] = {zeros(problem.q), zeros(problem.k), zeros(problem.v)};
-    run_rank(plans, problem, communicator, options, outcome.ranks[r], gradients[r].dq,
+    run_rank(plans, problem, communicator, options, factory, outcome.ranks[r], gradients[r].dq,
              gradients[r].dk, gradients[r].dv);
     outcome.logs[r] = communicator.log();
   });

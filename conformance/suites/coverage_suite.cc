@@ -7,13 +7,18 @@
 namespace bdlm {
 namespace {
 
-CaseResult judge(const LayoutCase& c) {
+CaseResult judge(const LayoutCase& c, const Subject& subject) {
   const bool clean_loss = c.rule.clean == CleanRule::token_causal;
   const Sequence& sequence = c.shape.sequence;
   const Ownership ownership = c.ownership(clean_loss);
   const PlanBuilder builder(sequence, ownership, c.rule);
-  const CoverageReport report =
-      check_coverage(sequence, c.rule, ownership, [&](int r) { return builder.rank(r); });
+  std::vector<RankPlan> changed;
+  if (subject.plans) {
+    changed = plans_of(subject, {sequence, c.rule, ownership});
+  }
+  const CoverageReport report = check_coverage(sequence, c.rule, ownership, [&](int r) {
+    return changed.empty() ? builder.rank(r) : changed[r];
+  });
   CaseResult result;
   int64_t pairs = 0;
   for (const int64_t n : report.pairs) {
@@ -46,7 +51,8 @@ std::vector<SuiteCase> coverage_cases(const Selection& selection) {
   }
   std::vector<SuiteCase> out;
   for (const LayoutCase& c : layouts) {
-    out.push_back({c.id().str(), "T0", c.scheme, c.ranks, [c] { return judge(c); }});
+    out.push_back({c.id().str(), "T0", c.scheme, c.ranks,
+                   [c](const Subject& subject) { return judge(c, subject); }});
   }
   return out;
 }

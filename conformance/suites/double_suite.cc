@@ -74,17 +74,18 @@ std::string place(Stream stream, int64_t row, int64_t head, int64_t channel) {
   return join(name(stream), " row ", row, ", head ", head, ", channel ", channel);
 }
 
-CaseResult judge(const DoubleCase& c) {
+CaseResult judge(const DoubleCase& c, const Subject& subject) {
   const Sequence& sequence = c.layout.shape.sequence;
   const AttentionShape& shape = c.shape;
-  const std::vector<RankPlan> plans = build_plans(sequence, c.layout.ownership(), c.layout.rule);
+  const std::vector<RankPlan> plans =
+      plans_of(subject, {sequence, c.layout.rule, c.layout.ownership()});
   AttentionProblem<double> problem =
       attention_data<double>(shape, sequence.length(), c.data, c.seed);
   drop_unheld_cotangents(problem, plans);
   const DoubleBound bound = double_bound(sequence, c.layout.rule, problem);
   const AttentionOutcome<double> one = run_attention(
       build_plans(sequence, divide(sequence, Scheme::monolithic, 1), c.layout.rule), problem);
-  const AttentionOutcome<double> many = run_attention(plans, problem);
+  const AttentionOutcome<double> many = run_attention(plans, problem, {}, subject.engine_f64);
 
   Worst o;
   Worst lse;
@@ -184,7 +185,8 @@ std::vector<SuiteCase> double_cases(const Selection& selection) {
   }
   std::vector<SuiteCase> out;
   for (const DoubleCase& c : cases) {
-    out.push_back({c.id(), "T3", c.layout.scheme, c.layout.ranks, [c] { return judge(c); }});
+    out.push_back({c.id(), "T3", c.layout.scheme, c.layout.ranks,
+                   [c](const Subject& subject) { return judge(c, subject); }});
   }
   return out;
 }

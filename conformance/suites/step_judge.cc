@@ -47,6 +47,26 @@ StepOutcome<double> run_alone(const StepProblem& problem, bool reverse_tiles) {
   return std::move(out[0]);
 }
 
+/// The plans of every rank, one a layer.
+using LayerPlans = std::vector<std::shared_ptr<const RankPlan>>;
+std::vector<LayerPlans> layer_plans_of(const Subject& subject, const DenseCase& dense,
+                                       const Ownership& ownership) {
+  std::vector<LayerPlans> out(ownership.ranks);
+  const std::vector<LayerRule>& rules = dense.config.rules;
+  for (size_t layer = 0; layer < rules.size(); ++layer) {
+    const size_t first = std::find(rules.begin(), rules.end(), rules[layer]) - rules.begin();
+    std::vector<RankPlan> plans;
+    if (first == layer) {
+      plans = plans_of(subject, {dense.example.sequence, rules[layer], ownership});
+    }
+    for (int r = 0; r < ownership.ranks; ++r) {
+      out[r].push_back(first < layer ? out[r][first]
+                                     : std::make_shared<const RankPlan>(std::move(plans[r])));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 StepBaseline make_baseline(const StepProblem& problem) {
@@ -66,14 +86,22 @@ StepBaseline make_baseline(const StepProblem& problem) {
   return base;
 }
 
-StepRun run_scheme(const StepProblem& problem, const Ownership& ownership) {
+StepRun run_scheme(const StepProblem& problem, const Ownership& ownership, const Subject& subject) {
   StepRun run{{0, DenseParameters<double>(problem.dense.config)}, {}};
   run.logs.resize(ownership.ranks);
+  DenseCase dense = problem.dense;
+  if (subject.step_case) {
+    subject.step_case(dense);
+  }
+  StepHooks<double> hooks = subject.step;
+  hooks.engine = subject.engine_f64;
+  const std::vector<LayerPlans> plans = layer_plans_of(subject, dense, ownership);
   run_ranks(ownership.ranks,
             [&](Communicator& communicator) {
               const int r = communicator.rank();
-              StepOutcome<double> mine = dense_rank_step(problem.dense, problem.parameters,
-                                                         ownership, communicator, problem.options);
+              StepOutcome<double> mine =
+                  dense_rank_step(dense, problem.parameters, ownership, plans[r], communicator,
+                                  problem.options, hooks);
               run.logs[r] = communicator.log();
               if (r == 0) {
                 run.outcome = std::move(mine);
@@ -154,7 +182,9 @@ CaseResult case_result(const StepVerdict& v) {
   } else if (v.worst > 1) {
     worst.verdict = Verdict::fail;
     worst.reason = Reason::bound;
-    worst.detail = join(v.worst, " times its bound away from the monolithic step");
+    worst.detail =
+        join(v.worst, " times its bound away from the monolithic step; the loss is off by ",
+             v.loss_difference);
   }
   result.add(std::move(worst));
   if (!v.bytes_differ.empty() && result.verdict == Verdict::pass) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "conformance/report/report.h"
+#include "conformance/suites/subject.h"
 #include "reference/layout/ownership.h"
 #include "reference/parallel/step_case.h"
 
@@ -40,7 +41,8 @@ struct StepRun {
 };
 
 /// Runs a scheme with ranks as threads.
-StepRun run_scheme(const StepProblem& problem, const Ownership& ownership);
+StepRun run_scheme(const StepProblem& problem, const Ownership& ownership,
+                   const Subject& subject = {});
 
 /// Attention bytes of each rank of the step, from the ledger.
 std::vector<int64_t> step_ledger_bytes(const StepProblem& problem, const Ownership& ownership);

@@ -30,11 +30,12 @@ DenseConfig small_model(const LayerRule& rule) {
   return config;
 }
 
-CaseResult judge(const StepSuiteCase& c) {
+CaseResult judge(const StepSuiteCase& c, const Subject& subject) {
   const StepProblem problem = make_step(c.settings);
   const Ownership ownership = c.layout.ownership(problem.clean_loss);
   const StepBaseline baseline = make_baseline(problem);
-  const StepVerdict verdict = compare(problem, ownership, baseline, run_scheme(problem, ownership));
+  const StepVerdict verdict =
+      compare(problem, ownership, baseline, run_scheme(problem, ownership, subject));
   CaseResult result = case_result(verdict);
   for (const double x : baseline.one.gradients.values()) {
     if (x != 0) {
@@ -109,14 +110,20 @@ std::vector<SuiteCase> step_cases(const Selection& selection) {
     cases.push_back({layout, s, "masked"});
   }
   for (const int ranks : selection.ranks.empty() ? rank_counts(selection.level) : selection.ranks) {
-    const Shape base{Sequence::uniform(3 * (2 * ranks + 1) - 1, 3), 3, "", ""};
+    // One document, and two with padding behind: a shifted label must not cross documents.
+    const Shape one{Sequence::uniform(3 * (2 * ranks + 1) - 1, 3), 3, "", ""};
+    const Shape two = shape_of_documents(21, 2, {5, 11});
     for (const Scheme scheme : {Scheme::cp, Scheme::bp, Scheme::csbp}) {
-      for (const LayerRule& rule :
-           {LayerRule{CleanRule::block_causal, 0}, LayerRule{CleanRule::token_causal, 4}}) {
-        const auto more =
-            variants({base, rule, scheme, ranks, BlockAssignment::dual_end}, selection.level);
-        cases.insert(cases.end(), more.begin(), more.end());
-      }
+      const auto add = [&](const Shape& shape, const LayerRule& rule) {
+        if (scheme == Scheme::cp || shape.sequence.blocks() >= ranks) {
+          const auto more =
+              variants({shape, rule, scheme, ranks, BlockAssignment::dual_end}, selection.level);
+          cases.insert(cases.end(), more.begin(), more.end());
+        }
+      };
+      add(one, {CleanRule::block_causal, 0});
+      add(one, {CleanRule::token_causal, 4});
+      add(two, {CleanRule::token_causal, 3});
     }
   }
   std::vector<SuiteCase> out;
@@ -124,7 +131,8 @@ std::vector<SuiteCase> step_cases(const Selection& selection) {
     CaseId id = c.layout.id();
     id.word("dtype", "f64").word("step", "step" + c.word);
     id.number("s", static_cast<int64_t>(c.settings.seed));
-    out.push_back({id.str(), "T3", c.layout.scheme, c.layout.ranks, [c] { return judge(c); }});
+    out.push_back({id.str(), "T3", c.layout.scheme, c.layout.ranks,
+                   [c](const Subject& subject) { return judge(c, subject); }});
   }
   return out;
 }

@@ -59,11 +59,11 @@ std::vector<SuiteCase> select_cases(const Selection& selection) {
   return out;
 }
 
-CaseResult run_case(const SuiteCase& suite_case) {
+CaseResult run_case(const SuiteCase& suite_case, const Subject& subject) {
   const auto begin = std::chrono::steady_clock::now();
   CaseResult result;
   try {
-    result = suite_case.run();
+    result = suite_case.run(subject);
   } catch (const std::exception& error) {
     result = {};
     result.verdict = Verdict::crash;

@@ -7,6 +7,7 @@
 
 #include "conformance/report/report.h"
 #include "conformance/suites/layout_case.h"
+#include "conformance/suites/subject.h"
 
 namespace bdlm {
 
@@ -18,7 +19,7 @@ struct SuiteCase {
   Scheme scheme = Scheme::monolithic;
   int ranks = 1;
   /// Judges. May throw: then the case is a CRASH.
-  std::function<CaseResult()> run;
+  std::function<CaseResult(const Subject&)> run;
 };
 
 /// A choice of cases; empty lists choose all.
@@ -36,7 +37,7 @@ std::vector<SuiteCase> coverage_cases(const Selection& selection);
 /// T2: the schemes in rational arithmetic.
 std::vector<SuiteCase> exact_cases(const Selection& selection);
 /// Judges one layout as T2 does.
-CaseResult judge_exact(const LayoutCase& layout);
+CaseResult judge_exact(const LayoutCase& layout, const Subject& subject = {});
 /// T3: the schemes in double, one attention layer.
 std::vector<SuiteCase> double_cases(const Selection& selection);
 /// T3: the schemes in double, whole training steps.
@@ -47,7 +48,7 @@ std::vector<SuiteCase> step_cases(const Selection& selection);
 std::vector<SuiteCase> select_cases(const Selection& selection);
 
 /// Runs a case. What it throws becomes a CRASH with the error's text.
-CaseResult run_case(const SuiteCase& suite_case);
+CaseResult run_case(const SuiteCase& suite_case, const Subject& subject = {});
 
 /// The schemes and ranks of a selection, each with its layouts.
 std::vector<LayoutCase> selected_layouts(const Selection& selection);

@@ -3,11 +3,13 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "reference/base/error.h"
 #include "reference/math/attention.h"
 #include "reference/math/merge.h"
+#include "reference/parallel/engine_factory.h"
 #include "reference/parallel/key_passes.h"
 #include "reference/parallel/row_copy.h"
 #include "reference/schedule/engine.h"
@@ -29,8 +31,10 @@ T poison() {
 ///
 ///   load(q, k, v); run(plan.forward, engine, ...);  output(), lse()
 ///   load_gradient(d_o); run(plan.backward, engine, ...);  dq(), dk(), dv()
+///
+/// Every part is virtual, so that a test may get one of them wrong.
 template <class T>
-class CpuEngine final : public Engine {
+class CpuEngine : public Engine {
  public:
   /// Keeps a reference to `plan`.
   CpuEngine(const RankPlan& plan, const AttentionShape& shape, T scale,
@@ -42,7 +46,7 @@ class CpuEngine final : public Engine {
   }
 
   /// q (R, Hq, D), k and v (R, Hkv, D).
-  void load(const T* q, const T* k, const T* v) {
+  virtual void load(const T* q, const T* k, const T* v) {
     const int64_t rows = plan_.rows.size();
     q_.assign(q, q + rows * q_width());
     keys_.assign(plan_.buffers.size(), {});
@@ -58,7 +62,7 @@ class CpuEngine final : public Engine {
   }
 
   /// d_o (R, Hq, D). Clears all gradients.
-  void load_gradient(const T* d_o) {
+  virtual void load_gradient(const T* d_o) {
     d_o_.assign(d_o, d_o + plan_.rows.size() * q_width());
     dq_.assign(d_o_.size(), T(0));
     d_keys_.clear();
@@ -69,21 +73,17 @@ class CpuEngine final : public Engine {
   }
 
   /// (R, Hq, D) and (R, Hq): the merged state 0.
-  const std::vector<T>& output() const { return o_[0]; }
-  const std::vector<T>& lse() const { return lse_[0]; }
+  virtual const std::vector<T>& output() const { return o_[0]; }
+  virtual const std::vector<T>& lse() const { return lse_[0]; }
   /// (R, Hq, D), (R, Hkv, D), (R, Hkv, D).
-  const std::vector<T>& dq() const { return dq_; }
-  const std::vector<T>& dk() const { return d_keys_[0]; }
-  const std::vector<T>& dv() const { return d_values_[0]; }
+  virtual const std::vector<T>& dq() const { return dq_; }
+  virtual const std::vector<T>& dk() const { return d_keys_[0]; }
+  virtual const std::vector<T>& dv() const { return d_values_[0]; }
 
   void attend(const Attend& step) override {
     const RowSet& buffer = plan_.buffers.at(step.buffer);
     for (const KeyPass& pass : key_passes(step.bands, plan_.rows, buffer)) {
-      const int64_t first = pass.rows.begin;
-      attention_forward<T>(shape_, scale_, pass.keys, q_.data() + first * q_width(),
-                           keys_[step.buffer].data(), values_[step.buffer].data(),
-                           o_.at(step.state).data() + first * q_width(),
-                           lse_[step.state].data() + first * shape_.q_heads, options_);
+      attend_pass(pass, step.buffer, step.state);
     }
   }
 
@@ -95,13 +95,7 @@ class CpuEngine final : public Engine {
   void attend_backward(const AttendBackward& step) override {
     const RowSet& buffer = plan_.buffers.at(step.buffer);
     for (const KeyPass& pass : key_passes(step.bands, plan_.rows, buffer)) {
-      const int64_t first = pass.rows.begin;
-      attention_backward<T>(shape_, scale_, pass.keys, q_.data() + first * q_width(),
-                            keys_[step.buffer].data(), values_[step.buffer].data(),
-                            o_[0].data() + first * q_width(),
-                            lse_[0].data() + first * shape_.q_heads,
-                            d_o_.data() + first * q_width(), dq_.data() + first * q_width(),
-                            d_keys_[step.buffer].data(), d_values_[step.buffer].data(), options_);
+      attend_pass_backward(pass, step.buffer);
     }
   }
 
@@ -180,7 +174,26 @@ class CpuEngine final : public Engine {
     transfers_.erase(step.token);
   }
 
- private:
+ protected:
+  /// The pass's rows over keys of `buffer`, merged into `state`.
+  virtual void attend_pass(const KeyPass& pass, int buffer, int state) {
+    const int64_t first = pass.rows.begin;
+    attention_forward<T>(shape_, scale_, pass.keys, q_.data() + first * q_width(),
+                         keys_[buffer].data(), values_[buffer].data(),
+                         o_.at(state).data() + first * q_width(),
+                         lse_[state].data() + first * shape_.q_heads, options_);
+  }
+
+  /// Adds the pass's share to dQ and to the gradients of `buffer`.
+  virtual void attend_pass_backward(const KeyPass& pass, int buffer) {
+    const int64_t first = pass.rows.begin;
+    attention_backward<T>(shape_, scale_, pass.keys, q_.data() + first * q_width(),
+                          keys_[buffer].data(), values_[buffer].data(),
+                          o_[0].data() + first * q_width(), lse_[0].data() + first * shape_.q_heads,
+                          d_o_.data() + first * q_width(), dq_.data() + first * q_width(),
+                          d_keys_[buffer].data(), d_values_[buffer].data(), options_);
+  }
+
   /// The ends of one transfer, by message; a collective has one.
   struct Buffers {
     std::vector<std::vector<T>> send, receive;
@@ -245,5 +258,14 @@ class CpuEngine final : public Engine {
   std::vector<std::vector<T>> lse_;                // by state (R, Hq)
   std::map<int, Buffers> transfers_;               // by token
 };
+
+/// The engine that `factory` makes, or where it is empty a CpuEngine.
+template <class T>
+std::unique_ptr<CpuEngine<T>> make_engine(const EngineFactory<T>& factory, const RankPlan& plan,
+                                          const AttentionShape& shape, const T& scale,
+                                          const AttentionOptions& options) {
+  return factory ? factory(plan, shape, scale, options)
+                 : std::make_unique<CpuEngine<T>>(plan, shape, scale, options);
+}
 
 }  // namespace bdlm

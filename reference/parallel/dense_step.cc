@@ -34,10 +34,19 @@ StepOutcome<double> dense_rank_step(const DenseCase& step_case,
                                     const StepOptions& options) {
   require(communicator.size() == ownership.ranks, "a step divided over ", ownership.ranks,
           " ranks is run on ", communicator.size());
-  const LayerPlans plans =
-      layer_plans(step_case.config, step_case.example.sequence, ownership, communicator.rank());
+  return dense_rank_step(
+      step_case, parameters, ownership,
+      layer_plans(step_case.config, step_case.example.sequence, ownership, communicator.rank()),
+      communicator, options, {});
+}
+
+StepOutcome<double> dense_rank_step(const DenseCase& step_case,
+                                    const DenseParameters<double>& parameters,
+                                    const Ownership& ownership, const LayerPlans& plans,
+                                    Communicator& communicator, const StepOptions& options,
+                                    const StepHooks<double>& hooks) {
   return rank_step<double>(step_case, parameters, plans, ownership.counted[communicator.rank()],
-                           communicator, options);
+                           communicator, options, hooks);
 }
 
 }  // namespace bdlm

@@ -3,6 +3,7 @@
 
 #include "reference/layout/ownership.h"
 #include "reference/parallel/step_case.h"
+#include "reference/parallel/step_hooks.h"
 
 namespace bdlm {
 
@@ -26,5 +27,13 @@ StepOutcome<double> dense_rank_step(const DenseCase& step_case,
                                     const DenseParameters<double>& parameters,
                                     const Ownership& ownership, Communicator& communicator,
                                     const StepOptions& options = {});
+
+/// The same over given plans of the rank, one a layer, and with hooks.
+StepOutcome<double> dense_rank_step(const DenseCase& step_case,
+                                    const DenseParameters<double>& parameters,
+                                    const Ownership& ownership,
+                                    const std::vector<std::shared_ptr<const RankPlan>>& plans,
+                                    Communicator& communicator, const StepOptions& options,
+                                    const StepHooks<double>& hooks);
 
 }  // namespace bdlm

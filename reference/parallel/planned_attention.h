@@ -17,18 +17,19 @@ namespace bdlm {
 /// The rank's program for each layer; layers of one mask share one.
 using LayerPlans = std::vector<std::shared_ptr<const RankPlan>>;
 
-/// Runs each layer's plan over a CpuEngine and a communicator. All plans hold the same rows.
+/// Runs each layer's plan over an engine and a communicator. All plans hold the same rows.
 template <class T>
 class PlannedAttention final : public AttentionLayer<T> {
  public:
   PlannedAttention(const DenseConfig& config, LayerPlans plans, Communicator& communicator,
-                   const AttentionOptions& options = {})
+                   const AttentionOptions& options = {}, EngineFactory<T> factory = {})
       : shape_{config.q_heads, config.kv_heads, config.head_dim},
         // Rounded once, to double: every scalar type computes the same function.
         scale_(1 / std::sqrt(static_cast<double>(config.head_dim))),
         plans_(std::move(plans)),
         communicator_(communicator),
-        options_(options) {
+        options_(options),
+        factory_(std::move(factory)) {
     require<LogicError>(static_cast<int64_t>(plans_.size()) == config.layers, "there are ",
                         plans_.size(), " plans for ", config.layers, " layers");
     for (const auto& plan : plans_) {
@@ -39,7 +40,8 @@ class PlannedAttention final : public AttentionLayer<T> {
 
   void forward(int64_t layer, bool keep, const T* q, const T* k, const T* v, T* o) override {
     const RankPlan& plan = *plans_[layer];
-    auto engine = std::make_unique<CpuEngine<T>>(plan, shape_, T(scale_), options_);
+    std::unique_ptr<CpuEngine<T>> engine =
+        make_engine<T>(factory_, plan, shape_, T(scale_), options_);
     engine->load(q, k, v);
     run(plan.forward, *engine, communicator_);
     std::copy(engine->output().begin(), engine->output().end(), o);
@@ -65,6 +67,7 @@ class PlannedAttention final : public AttentionLayer<T> {
   LayerPlans plans_;
   Communicator& communicator_;
   AttentionOptions options_;
+  EngineFactory<T> factory_;
   std::map<int64_t, std::unique_ptr<CpuEngine<T>>> engines_;
 };
 

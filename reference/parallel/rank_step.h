@@ -8,6 +8,7 @@
 #include "reference/model/dense.h"
 #include "reference/parallel/planned_attention.h"
 #include "reference/parallel/step_case.h"
+#include "reference/parallel/step_hooks.h"
 #include "reference/schedule/plan_builder.h"
 
 namespace bdlm {
@@ -59,23 +60,34 @@ inline std::vector<RowTerm> row_terms(const RowSet& rows, const RowSet& counted,
 
 /// The step of the rank of `communicator`; every rank of the group calls it. `counted` are the rows
 /// whose loss terms this rank adds: over all ranks each row once. The outcome is that of the whole
-/// group, equal on every rank.
+/// group, equal on every rank. `hooks` are for tests (step_hooks.h).
 template <class T>
 StepOutcome<T> rank_step(const DenseCase& step_case, const DenseParameters<T>& parameters,
                          const LayerPlans& plans, const RowSet& counted, Communicator& communicator,
-                         const StepOptions& options) {
+                         const StepOptions& options, const StepHooks<T>& hooks = {}) {
   check(step_case);
   StepOutcome<T> outcome{T(0), DenseParameters<T>(step_case.config)};
   const RowSet& rows = plans.at(0)->rows;
   AttentionOptions attention_options;
   attention_options.reverse_tiles = options.reverse_tiles;
   attention_options.query_tile = attention_options.key_tile = options.tile;
-  for (const View& view : step_case.views) {
-    PlannedAttention<T> attention(step_case.config, plans, communicator, attention_options);
-    const std::vector<RowInput> inputs = row_inputs(rows, step_case.example, view);
-    const std::vector<RowTerm> terms = row_terms(rows, counted, view.terms);
+  for (size_t n = 0; n < step_case.views.size(); ++n) {
+    const View& view = step_case.views[n];
+    const RankPass pass{step_case, n, communicator.rank(), communicator.size(), rows, counted};
+    PlannedAttention<T> planned(step_case.config, plans, communicator, attention_options,
+                                hooks.engine);
+    const auto other = hooks.attention ? hooks.attention(pass, planned) : nullptr;
+    AttentionLayer<T>& attention = other ? *other : planned;
+    std::vector<RowInput> inputs = row_inputs(rows, step_case.example, view);
+    std::vector<RowTerm> terms = row_terms(rows, counted, view.terms);
+    if (hooks.before) {
+      hooks.before(pass, inputs, terms);
+    }
     outcome.loss += dense_loss<T>(step_case.config, parameters, inputs, terms, attention,
                                   options.checkpointing, &outcome.gradients);
+    if (hooks.after) {
+      hooks.after(pass, outcome);
+    }
   }
   std::vector<T>& gradients = outcome.gradients.values();
   communicator.all_reduce(

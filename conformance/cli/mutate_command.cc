@@ -1,0 +1,149 @@
+// bdlm mutate: plants faults in right code and sees whether the suite finds them.
+
+#include <iostream>
+#include <optional>
+
+#include "conformance/cli/command.h"
+#include "conformance/cli/options.h"
+#include "conformance/cli/run_in_order.h"
+#include "conformance/mutants/mutation.h"
+#include "conformance/report/case_id.h"
+#include "conformance/report/write_report.h"
+#include "reference/base/error.h"
+#include "reference/base/text.h"
+
+namespace bdlm {
+namespace {
+
+struct Options {
+  std::string mutants = "*";
+  int jobs = 0;
+  bool matrix = false;
+  bool list = false;
+  std::string json;
+};
+
+std::vector<Mutant> chosen_mutants(const std::string& glob) {
+  std::vector<Mutant> out;
+  std::string example;
+  for (Mutant& mutant : all_mutants()) {
+    example = mutant.name;
+    if (glob_match(glob, mutant.name)) {
+      out.push_back(std::move(mutant));
+    }
+  }
+  require(!out.empty(), "--mutant is '", printable(glob), "', which no mutant matches; one is ",
+          example, ", and --list shows all");
+  return out;
+}
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+const std::vector<std::string> tiers{"T0", "T2", "T3"};
+
+/// What a tier said: the reason of a FAIL, the verdict of anything else, "-" where all passed.
+std::string word_of(const MutantResult& result, const std::string& tier) {
+  for (const Kill& kill : result.kills) {
+    if (kill.tier == tier) {
+      return std::string(kill.verdict == Verdict::fail ? name(kill.reason) : name(kill.verdict));
+    }
+  }
+  return "-";
+}
+
+/// One column of words a tier, or the first tier's verdict and diagnosis.
+void print(std::ostream& out, const MutantResult& result, bool matrix) {
+  std::string line = join(padded(result.name, 28), ' ', padded(result.kind, 19));
+  if (matrix) {
+    for (const std::string& tier : tiers) {
+      line += ' ' + padded(word_of(result, tier), 9);
+    }
+  } else if (result.kills.empty()) {
+    line += " SURVIVED: " + result.what;
+  } else {
+    const Kill& kill = result.kills.front();
+    line += join(' ', kill.tier, ' ', padded(word_of(result, kill.tier), 9), ' ', kill.diagnosis);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  out << line << '\n';
+}
+
+/// Throws LogicError where right code does not pass.
+void check_right_code(const std::vector<SuiteCase>& cases, int jobs) {
+  run_in_order(
+      cases.size(), jobs, [&](size_t i) { return run_case(cases[i]); },
+      [](const CaseResult& result) {
+        require<LogicError>(result.verdict == Verdict::pass, "without a fault ", result.tier, ' ',
+                            result.id, " is ", name(result.verdict), ": ", result.detail);
+      });
+}
+
+int mutate(const Options& options) {
+  require(!options.list || options.json.empty(),
+          "--list runs nothing, so it has nothing for --json");
+  std::optional<ReportSink> sink;
+  if (!options.json.empty()) {
+    sink.emplace(options.json, std::cout);
+  }
+  const std::vector<Mutant> mutants = chosen_mutants(options.mutants);
+  std::ostream& out = is_standard_output(options.json) ? std::cerr : std::cout;
+  if (options.list) {
+    for (const Mutant& mutant : mutants) {
+      out << padded(mutant.name, 28) << ' ' << padded(mutant.kind, 19) << ' ' << mutant.what
+          << '\n';
+    }
+    return 0;
+  }
+  const std::vector<SuiteCase> cases = mutation_cases();
+  const int jobs = job_count(options.jobs);
+  check_right_code(cases, jobs);
+  out << padded("mutant", 28) << ' ' << padded("class", 19) << ' '
+      << (options.matrix ? "T0        T2        T3" : "by reason    diagnosis") << '\n';
+  out << padded("none", 28) << ' ' << padded("", 19)
+      << (options.matrix ? " -         -         -"
+                         : join(" -  all of ", cases.size(), " cases pass"))
+      << '\n';
+  std::vector<MutantResult> results;
+  int64_t killed = 0;
+  run_in_order(
+      mutants.size(), jobs,
+      [&](size_t i) { return judge_mutant(mutants[i], cases, options.matrix); },
+      [&](MutantResult result) {
+        killed += result.kills.empty() ? 0 : 1;
+        print(out, result, options.matrix);
+        results.push_back(std::move(result));
+      });
+  const auto survivors = static_cast<int64_t>(results.size()) - killed;
+  out << killed << " of " << results.size() << " faults found";
+  for (const MutantResult& result : results) {
+    if (result.kills.empty()) {
+      out << "; not " << result.name;
+    }
+  }
+  out << '\n';
+  if (sink) {
+    sink->write(mutation_report(run_info(1), static_cast<int64_t>(cases.size()), results));
+    sink->close();
+  }
+  return survivors == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void add_mutate_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("mutate", "Plant faults in right code and see that the suite finds them");
+  add_text(*command, "--mutant", options->mutants, "Only mutants whose name matches this glob");
+  command->add_flag("--matrix", options->matrix, "Every tier on every mutant: a table");
+  command->add_flag("--list", options->list, "Print the mutants and run nothing");
+  add_integer(*command, "--jobs", options->jobs, 0, 256,
+              "Mutants beside each other; 0, the default, is one a core");
+  add_text(*command, "--json", options->json, "Write one JSON document; - is standard output");
+  command->callback([options, &status] { status = mutate(*options); });
+}
+
+}  // namespace bdlm
