@@ -1,6 +1,8 @@
 #include "conformance/judge/bounds.h"
 
+#ifdef _OPENMP
 #include <omp.h>
+#endif
 
 #include <boost/test/unit_test.hpp>
 
@@ -170,6 +172,7 @@ BOOST_AUTO_TEST_CASE(zero_bounds_are_rows_that_see_nothing) {
   }
 }
 
+#ifdef _OPENMP
 // The same bits on one thread and on three.
 BOOST_AUTO_TEST_CASE(threads_do_not_matter) {
   const Decomposition d = split_by_owner(Sequence::uniform(33, 4), LayerRule{}, 3);
@@ -188,6 +191,7 @@ BOOST_AUTO_TEST_CASE(threads_do_not_matter) {
     BOOST_TEST(((one.*tensor).deviation == (three.*tensor).deviation));
   }
 }
+#endif
 
 BOOST_AUTO_TEST_CASE(wrong_inputs) {
   const Sequence sequence = Sequence::uniform(16, 4);
