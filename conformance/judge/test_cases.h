@@ -39,7 +39,7 @@ struct JudgedShape {
 inline Decomposition planned(const Sequence& sequence, const LayerRule& rule, Scheme scheme,
                              int ranks) {
   const Ownership ownership =
-      divide(sequence, scheme, ranks, {BlockAssignment::dual_end, false, rule});
+      divide(sequence, scheme, ranks, {BlockAssignment::dual_end, false, {rule}});
   const std::vector<RankPlan> plans = build_plans(sequence, ownership, rule);
   return of_plans(sequence, rule, plans);
 }

@@ -5,12 +5,11 @@
 #include <vector>
 
 #include "reference/layout/ownership.h"
+#include "reference/math/exact.h"
 #include "reference/parallel/step_hooks.h"
 #include "reference/schedule/step.h"
 
 namespace bdlm {
-
-class Exact;
 
 /// What the plans of a layer are built from.
 struct PlanSetting {
