@@ -243,8 +243,8 @@ std::string tensor_name_fault(std::string_view name) {
   for (size_t i = 0; i < name.size(); ++i) {
     const auto byte = static_cast<unsigned char>(name[i]);
     // U+0080 to U+009F are control characters too: in UTF-8, c2 80 to c2 9f.
-    const bool upper =
-        byte == 0xc2 && i + 1 < name.size() && static_cast<unsigned char>(name[i + 1]) < 0xa0;
+    const bool upper = byte == 0xc2 && i + 1 < name.size() &&
+                       (static_cast<unsigned char>(name[i + 1]) & 0xe0) == 0x80;
     if (byte < 0x20 || byte == 0x7f || upper) {
       return join("has a control character at byte ", i);
     }

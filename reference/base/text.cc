@@ -14,13 +14,18 @@ std::string printable(std::string_view text, size_t limit) {
   }
   constexpr char digits[] = "0123456789abcdef";
   std::string out;
-  for (const char c : text) {
+  bool upper = false;  // the second byte of U+0080 to U+009F, which terminals obey too
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
+    const bool escaped = upper;
+    upper = byte == 0xc2 && i + 1 < text.size() &&
+            (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
     if (c == '\n') {
       out += "\\n";
     } else if (c == '\t') {
       out += "\\t";
-    } else if (byte < 0x20 || byte == 0x7f) {
+    } else if (byte < 0x20 || byte == 0x7f || upper || escaped) {
       out += "\\x";
       out += digits[byte >> 4];
       out += digits[byte & 15];

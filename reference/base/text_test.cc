@@ -10,6 +10,9 @@ BOOST_AUTO_TEST_SUITE(text)
 BOOST_AUTO_TEST_CASE(control_characters_never_reach_a_message) {
   BOOST_TEST(printable("a\nb\tc\x1b[0m\r\x7f") == "a\\nb\\tc\\x1b[0m\\x0d\\x7f");
   BOOST_TEST(printable(std::string_view("\0x", 2)) == "\\x00x");
+  // U+009B begins a terminal's commands as ESC [ does; U+00A0 and é are letters.
+  BOOST_TEST(printable("\xc2\x9b"
+                       "2J\xc2\xa0\xc3\xa9\xc2Z\xc2") == "\\xc2\\x9b2J\xc2\xa0\xc3\xa9\xc2Z\xc2");
 }
 
 BOOST_AUTO_TEST_CASE(long_text_is_cut_between_utf8_sequences) {
