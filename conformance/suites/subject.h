@@ -32,7 +32,10 @@ struct Subject {
   StepHooks<double> step;
 
   /// Whether anything that T0 or T2 looks at is replaced.
-  bool changes_attention() const { return plans || engine_f64 || engine_exact; }
+  bool changes_attention() const {
+    return static_cast<bool>(plans) || static_cast<bool>(engine_f64) ||
+           static_cast<bool>(engine_exact);
+  }
 };
 
 /// The plans of all ranks, as the subject has them.
