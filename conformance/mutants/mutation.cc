@@ -76,7 +76,7 @@ MutantResult judge_mutant(const Mutant& mutant, const std::vector<SuiteCase>& ca
   MutantResult result{mutant.name, mutant.kind, mutant.what, {}, 0};
   const bool attention = mutant.subject.changes_attention();
   for (const SuiteCase& c : cases) {
-    if (c.tier != "T3" && !attention) {
+    if (!c.whole_step && !attention) {
       continue;
     }
     const bool judged = !result.kills.empty() && result.kills.back().tier == c.tier;

@@ -34,8 +34,8 @@ struct MutantResult {
 std::vector<SuiteCase> mutation_cases();
 
 /// Runs the cases until a tier has killed the mutant, or with `every_tier` until each tier has had
-/// its say. Faults around attention go to T3 at once: the code that the other tiers run is right.
-/// In a tier the first FAIL counts, or where there is none the first CRASH or TIMEOUT.
+/// its say. Cases without a step are left out where the fault is around attention: what they run
+/// is right. In a tier the first FAIL counts, or where there is none the first CRASH or TIMEOUT.
 MutantResult judge_mutant(const Mutant& mutant, const std::vector<SuiteCase>& cases,
                           bool every_tier);
 

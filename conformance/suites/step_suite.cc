@@ -132,7 +132,7 @@ std::vector<SuiteCase> step_cases(const Selection& selection) {
     id.word("dtype", "f64").word("step", "step" + c.word);
     id.number("s", static_cast<int64_t>(c.settings.seed));
     out.push_back({id.str(), "T3", c.layout.scheme, c.layout.ranks,
-                   [c](const Subject& subject) { return judge(c, subject); }});
+                   [c](const Subject& subject) { return judge(c, subject); }, true});
   }
   return out;
 }

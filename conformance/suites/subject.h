@@ -30,8 +30,11 @@ struct Subject {
   /// Changes one rank's step. Its engine is `engine_f64`, whatever stands here.
   StepHooks<double> step;
 
-  /// Whether anything that T0 or T2 looks at is replaced.
-  bool changes_attention() const { return plans || engine_f64 || engine_exact; }
+  /// Whether anything is replaced that a plan or an attention layer by itself would show.
+  bool changes_attention() const {
+    return static_cast<bool>(plans) || static_cast<bool>(engine_f64) ||
+           static_cast<bool>(engine_exact);
+  }
 };
 
 /// The plans of all ranks, as the subject has them.

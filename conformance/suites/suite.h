@@ -20,6 +20,8 @@ struct SuiteCase {
   int ranks = 1;
   /// Judges. May throw: then the case is a CRASH.
   std::function<CaseResult(const Subject&)> run;
+  /// Whether it judges a training step, not only plans or an attention layer.
+  bool whole_step = false;
 };
 
 /// A choice of cases; empty lists choose all.
