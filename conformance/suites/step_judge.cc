@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "conformance/suites/attention_traffic.h"
 #include "conformance/judge/limits.h"
+#include "conformance/suites/attention_traffic.h"
 #include "reference/layout/ledger.h"
 #include "reference/parallel/dense_step.h"
 #include "reference/parallel/thread_communicator.h"
