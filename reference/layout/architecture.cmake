@@ -7,7 +7,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
 configure_file(${CMAKE_CURRENT_LIST_DIR}/models_json.cc.in
                ${CMAKE_CURRENT_BINARY_DIR}/models_json.cc @ONLY)
 
-add_library(bdlm_architecture STATIC architecture.cc config_json.cc ledger.cc ledger_rows.cc
+add_library(bdlm_architecture STATIC architecture.cc config_json.cc config_keys.cc ledger.cc ledger_rows.cc
             ${CMAKE_CURRENT_BINARY_DIR}/models_json.cc)
 target_link_libraries(bdlm_architecture PUBLIC bdlm_flags bdlm_base bdlm_layout)
 
