@@ -104,7 +104,7 @@ class ForwardMutant final : public CpuEngine<T> {
       T z = lse_before[i];
       std::vector<T> merged(o_before.begin() + i * d, o_before.begin() + (i + 1) * d);
       if (!L::is_empty(lse[i])) {
-        merge(merged, z, o.data() + i * d, lse[i]);
+        merge_part(merged, z, o.data() + i * d, lse[i]);
       }
       std::copy(merged.begin(), merged.end(), o.begin() + i * d);
       lse[i] = z;
@@ -129,7 +129,7 @@ class ForwardMutant final : public CpuEngine<T> {
   }
 
   /// Merges a part into (o, z), wrongly.
-  void merge(std::vector<T>& o, T& z, T* part, T part_z) const {
+  void merge_part(std::vector<T>& o, T& z, T* part, T part_z) const {
     const auto d = static_cast<int64_t>(o.size());
     if (fault_ == ForwardFault::mixed_bases) {
       part_z = lse_to_base_2(part_z);
