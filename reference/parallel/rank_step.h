@@ -4,6 +4,9 @@
 // Every scheme is this code. What differs is in the plans (who holds which rows, what moves) and in
 // which of its rows' loss terms a rank counts. Monolithic is one rank that holds everything.
 
+#include <algorithm>
+#include <iterator>
+
 #include "reference/layout/ownership.h"
 #include "reference/model/dense.h"
 #include "reference/parallel/planned_attention.h"
@@ -17,10 +20,9 @@ namespace bdlm {
 inline LayerPlans layer_plans(const DenseConfig& config, const Sequence& sequence,
                               const Ownership& ownership, int rank) {
   LayerPlans plans;
-  for (size_t layer = 0; layer < config.rules.size(); ++layer) {
-    const auto same =
-        std::find(config.rules.begin(), config.rules.begin() + layer, config.rules[layer]);
-    const size_t first = same - config.rules.begin();
+  const auto begin = config.rules.begin();
+  for (int64_t layer = 0; layer < std::ssize(config.rules); ++layer) {
+    const int64_t first = std::find(begin, begin + layer, config.rules[layer]) - begin;
     plans.push_back(first < layer
                         ? plans[first]
                         : std::make_shared<const RankPlan>(
