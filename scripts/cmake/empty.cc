@@ -1,0 +1,1 @@
+// CMake asks for a source file where a target has only headers.
