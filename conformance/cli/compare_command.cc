@@ -8,6 +8,7 @@
 #include "conformance/doors/compare_runs.h"
 #include "conformance/report/table.h"
 #include "conformance/report/write_report.h"
+#include "reference/base/text.h"
 
 namespace bdlm {
 namespace {
@@ -41,14 +42,19 @@ int compare(const Options& o) {
                {"max_abs", "max |B-A|", "the largest difference of an element"},
                {"cosine", "cosine", "of the angle between A and B; 1 is equal but for a factor"},
                {"gain_minus_1", "gain-1", "<A,B>/<A,A> - 1: how much larger B is"}},
-              8, o.strict);
+              24, o.strict);
   CaseResult shown = result;
+  const auto file_name = [](const std::string& path) {
+    return printable(path.substr(path.find_last_of('/') + 1), 40);
+  };
+  shown.id = file_name(o.a) + " " + file_name(o.b);
   if (!o.verbose) {
     // All that is wrong, and else the worst ten.
     std::erase_if(shown.tensors, [](const TensorResult& t) { return t.verdict == Verdict::pass; });
   }
-  out << "# A " << o.a << "\n# B " << o.b << "\n# contract " << options.contract.name << ", "
-      << o.layers << " layers: relative L2 up to " << relative_limit(options) << '\n';
+  out << "# A " << printable(o.a, 400) << "\n# B " << printable(o.b, 400) << "\n# contract "
+      << options.contract.name << ", " << o.layers << " layers: relative L2 up to "
+      << relative_limit(options) << '\n';
   table.head();
   table.row(shown);
   int64_t wrong = 0;

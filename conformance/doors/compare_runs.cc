@@ -85,7 +85,7 @@ class Rows {
     if (rows_ < 2 || wrong_.empty()) {
       return "";
     }
-    const std::string order = another_order();
+    std::string order = another_order();
     if (!order.empty()) {
       return order;
     }
