@@ -7,6 +7,7 @@
 #include "conformance/cli/command.h"
 #include "conformance/cli/options.h"
 #include "conformance/cli/run_in_order.h"
+#include "conformance/cli/verify_outputs.h"
 #include "conformance/report/table.h"
 #include "conformance/report/write_report.h"
 #include "conformance/suites/suite.h"
@@ -30,6 +31,8 @@ struct Options {
   std::string json;
   std::string jsonl;
   std::string junit;
+  std::string outputs;
+  std::string golden;
 };
 
 /// The i-th of n parts, as `--shard i/n` asks for.
@@ -200,7 +203,16 @@ void add_verify_command(CLI::App& app, int& status) {
   add_text(*command, "--jsonl", options->jsonl,
            "Write a JSON line a case, in place and as they come; - is standard output");
   add_text(*command, "--junit", options->junit, "Write JUnit XML; - is standard output");
-  command->callback([options, &status] { status = verify(*options); });
+  add_text(*command, "--outputs", options->outputs,
+           "Judge the outputs for golden vectors in this folder, ID.safetensors, instead");
+  add_text(*command, "--golden", options->golden,
+           "With --outputs: the folder of vectors; default golden/v1, or made anew");
+  command->callback([options, &status] {
+    const Options& o = *options;
+    status = o.outputs.empty()
+                 ? verify(o)
+                 : verify_outputs({o.outputs, o.golden, o.ids, o.strict, o.json, o.jsonl, o.junit});
+  });
 }
 
 }  // namespace bdlm
