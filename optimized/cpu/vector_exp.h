@@ -5,18 +5,17 @@
 
 namespace bdlm::cpu {
 
-/// exp(x) to within one unit in the last place; exactly 1 at 0; 0 where the result would be below
-/// the normal numbers; +inf above the range; NaN for NaN.
+/// exp(x) to within one unit in the last place; exactly 1 at 0; gradual underflow as usual, 0
+/// below; +inf above the range; NaN for NaN.
 ///
 /// x = n log 2 + r with |r| <= log(2)/2; exp(r) = 1 + r + r^2 q(r). q interpolates
 /// (exp(r) - 1 - r) / r^2 at the six Chebyshev nodes of the interval; with coefficients rounded to
-/// float it is off by at most 7.6e-10 exp(r). 2^n is applied in two factors, so that n = 128 does
-/// not overflow.
+/// float it is off by at most 7.6e-10 exp(r). 2^n is applied in two factors, which keeps the first
+/// product exact and both factors in range over the whole domain.
 inline __m256 vector_exp(__m256 x) {
   const auto all = [](float v) { return _mm256_set1_ps(v); };
-  const __m256 normal = _mm256_cmp_ps(x, all(-0x1.5d589ep+6F), _CMP_NLT_UQ);  // true for NaN
   // max and min return their second operand if one is NaN.
-  x = _mm256_max_ps(all(-90.0F), x);
+  x = _mm256_max_ps(all(-105.0F), x);
   x = _mm256_min_ps(all(90.0F), x);
   const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, all(0x1.715476p+0F)),
                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -36,7 +35,7 @@ inline __m256 vector_exp(__m256 x) {
   const auto power = [](__m256i k) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(k, _mm256_set1_epi32(127)), 23));
   };
-  return _mm256_and_ps(_mm256_mul_ps(_mm256_mul_ps(p, power(half)), power(rest)), normal);
+  return _mm256_mul_ps(_mm256_mul_ps(p, power(half)), power(rest));
 }
 
 }  // namespace bdlm::cpu
