@@ -6,6 +6,7 @@
 #include "optimized/cpu/attention_backward.h"
 #include "optimized/cpu/attention_forward.h"
 #include "optimized/cpu/attention_tiles.h"
+#include "optimized/cpu/cross_entropy.h"
 #include "optimized/cpu/merge.h"
 #include "reference/base/error.h"
 
@@ -90,6 +91,17 @@ bdlm_status merge_states(void* context, const bdlm_merge_args* args) {
   });
 }
 
+bdlm_status linear_cross_entropy(void* context, const bdlm_cross_entropy_args* args) {
+  return guarded(context, [&](const Formats& formats) {
+    require_arguments(args);
+    const CrossEntropyProblem problem = read_problem(*args, formats);
+    for (int64_t j = 0; j < problem.d_head.size(0); ++j) {
+      problem.d_head.clear(problem.d_head.size(1), j);
+    }
+    cross_entropy(problem);
+  });
+}
+
 // "chain" is the tile of attention_tiles.h.
 constexpr const char* fp32_contract = R"({
   "name": "fp32",
@@ -123,7 +135,8 @@ constexpr const char* bf16_contract = R"({
   "deterministic": true
 }
 )";
-static_assert(query_tile == 64 && key_tile == 64);
+static_assert(query_tile == 64 && key_tile == 64 && logit_rows == 64 && logit_classes == 64 &&
+              logit_chain == 64);
 
 bdlm_backend backend(const char* name, const char* about, const char* contract,
                      bdlm_status (*create)(void**)) {
@@ -140,6 +153,7 @@ bdlm_backend backend(const char* name, const char* about, const char* contract,
   b.attention = attention;
   b.attention_backward = attention_gradients;
   b.merge = merge_states;
+  b.cross_entropy = linear_cross_entropy;
   return b;
 }
 

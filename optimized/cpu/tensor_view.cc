@@ -66,6 +66,13 @@ TensorView::TensorView(float* data, std::initializer_list<int64_t> shape)
   }
 }
 
+TensorView::TensorView(const int64_t* data, int64_t size)
+    : data_(const_cast<int64_t*>(data)),
+      axes_(1),
+      element_(Element::int64),
+      shape_{size, 1, 1},
+      stride_{1, 0} {}
+
 TensorView TensorView::of(const bdlm_tensor* tensor, const char* what, int32_t axes,
                           std::initializer_list<Element> allowed) {
   require(tensor != nullptr, what, " is missing");

@@ -22,6 +22,8 @@ class TensorView {
   TensorView() = default;
   /// A contiguous tensor of floats.
   TensorView(float* data, std::initializer_list<int64_t> shape);
+  /// A contiguous tensor of one axis of integers, which are only read.
+  TensorView(const int64_t* data, int64_t size);
 
   /// Throws InputError, naming the tensor by `what`, unless it is on the host, has `axes` axes, one
   /// of the element types in `allowed`, a last stride of 1, and data if it has elements.
@@ -37,8 +39,15 @@ class TensorView {
   void store(int64_t n, const float* from, int64_t i, int64_t j = 0) const;
   /// n zeros.
   void clear(int64_t n, int64_t i, int64_t j = 0) const;
+  /// Where [i, 0) of a tensor of floats of two axes lies, or null where elements are of another
+  /// type.
+  float* floats(int64_t i) const {
+    return element_ == Element::fp32 ? static_cast<float*>(data_) + offset(i, 0) : nullptr;
+  }
+  /// Elements between rows.
+  int64_t pitch() const { return stride_[0]; }
   /// An element of an integer tensor of one axis.
-  int64_t integer(int64_t i) const { return static_cast<const int64_t*>(data_)[i]; }
+  int64_t integer(int64_t i) const { return static_cast<const int64_t*>(data_)[i * stride_[0]]; }
 
   /// Throws InputError unless the shape is this one.
   void expect(const char* what, std::initializer_list<int64_t> shape) const;
