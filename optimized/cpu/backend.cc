@@ -33,7 +33,7 @@ bdlm_status guarded(void* context, const F& f) {
     error = e.what();
     return BDLM_COMMUNICATION;
   } catch (const std::bad_alloc&) {
-    error.clear();  // "out of memory" would need some
+    error = "out of memory";  // short enough to need none
     return BDLM_OUT_OF_MEMORY;
   } catch (const std::exception& e) {
     error = e.what();
