@@ -9,18 +9,22 @@
 
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
-#include <omp.h>
 
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
 #include "optimized/cpu/backend.h"
+#include "optimized/cpu/parallel.h"
 #include "reference/base/philox.h"
 
 namespace {
+
+using bdlm::cpu::max_threads;
+using bdlm::cpu::parallel_for;
 
 constexpr int64_t burst_steps = 10'000'000;
 
@@ -71,10 +75,11 @@ const Rate& peak() {
     Rate best;
     for (int repeat = 0; repeat < 15; ++repeat) {
       const Stopwatch watch;
-      double flop = 0;
-#pragma omp parallel reduction(+ : flop)
-      flop += burst(burst_steps, 1.5F + static_cast<float>(omp_get_thread_num()));
-      const Rate rate = watch.rate(flop);
+      std::vector<double> flop(max_threads());
+      parallel_for(max_threads(), [&](int64_t i, int) {
+        flop[i] = burst(burst_steps, 1.5F + static_cast<float>(i));
+      });
+      const Rate rate = watch.rate(std::accumulate(flop.begin(), flop.end(), 0.0));
       best = {std::max(best.elapsed, rate.elapsed), std::max(best.processor, rate.processor)};
     }
     return best;
@@ -92,7 +97,7 @@ void measure(benchmark::State& state, double flop, const auto& work) {
   state.counters["GFLOP/s"] = rate.elapsed * 1e-9;
   state.counters["of_peak"] = rate.elapsed / peak().elapsed;
   state.counters["of_peak_cpu"] = rate.processor / peak().processor;
-  state.counters["threads"] = omp_get_max_threads();
+  state.counters["threads"] = max_threads();
 }
 
 /// The backend and a context of it.

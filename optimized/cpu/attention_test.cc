@@ -1,9 +1,8 @@
 // What holds of attention bit for bit: masks, threads, states; and what is refused.
 
-#include <omp.h>
-
 #include "optimized/cpu/attention_call_test.h"
 #include "optimized/cpu/backend.h"
+#include "optimized/cpu/parallel.h"
 
 namespace bdlm {
 namespace {
@@ -84,17 +83,17 @@ BOOST_AUTO_TEST_CASE(what_is_not_seen_does_not_matter) {
 
 BOOST_AUTO_TEST_CASE(threads_change_no_bits) {
   const test::Driver driver(bdlm_cpu_backend());
-  const int before = omp_get_max_threads();
+  const int before = cpu::max_threads();
   for (const AttentionShape& shape : shapes) {
     AttentionCall call(150, {201, 64}, shape, 6);
-    omp_set_num_threads(1);
+    cpu::set_max_threads(1);
     const auto one = test::run(driver, call)->bits();
     for (const int threads : {2, 3, 4, 7}) {
-      omp_set_num_threads(threads);
+      cpu::set_max_threads(threads);
       BOOST_TEST((test::run(driver, call)->bits() == one), threads << " threads");
     }
   }
-  omp_set_num_threads(before);
+  cpu::set_max_threads(before);
 }
 
 // Rows that see nothing keep their state, and get (0, -inf) where they have none. States and dQ may

@@ -1,5 +1,9 @@
 #include "optimized/cpu/dense_layer.h"
 
+#include "optimized/cpu/linear.h"
+#include "optimized/cpu/rms_norm.h"
+#include "optimized/cpu/swiglu.h"
+
 namespace bdlm::cpu {
 namespace {
 

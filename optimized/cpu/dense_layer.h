@@ -7,8 +7,8 @@
 //
 // The inner norms of q and k, per head, are there with qk_norm only.
 
-#include "optimized/cpu/layers.h"
 #include "optimized/cpu/rank_attention.h"
+#include "optimized/cpu/rope.h"
 
 namespace bdlm::cpu {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "optimized/cpu/rms_norm.h"
+
 namespace bdlm::cpu {
 namespace {
 

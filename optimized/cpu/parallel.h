@@ -19,6 +19,13 @@ inline int max_threads() {
 #endif
 }
 
+/// Sets that number for the calling thread; without OpenMP it stays 1.
+inline void set_max_threads([[maybe_unused]] int threads) {
+#ifdef _OPENMP
+  omp_set_num_threads(threads);
+#endif
+}
+
 /// Calls f(unit, thread) for every unit in [0, units), thread in [0, max_threads()). Who computes a
 /// unit is not determined, so units must not share what they write. Rethrows one of the exceptions
 /// thrown by f; the remaining units are skipped then.

@@ -1,8 +1,6 @@
 #pragma once
 // Training steps through the plug-in interface on ranks that are threads, for tests.
 
-#include <omp.h>
-
 #include <map>
 #include <string>
 
