@@ -56,10 +56,17 @@ Figure figure(const JsonView& at) {
   return number(at);
 }
 
-Figures figures(const JsonView& object, const std::vector<std::string>& others) {
+bool contains(const std::vector<std::string>& names, const std::string& key) {
+  return std::find(names.begin(), names.end(), key) != names.end();
+}
+
+/// The members that are not among `others`; `reserved` names are those of no figure.
+Figures figures(const JsonView& object, const std::vector<std::string>& others,
+                const std::vector<std::string>& reserved = {}) {
   Figures out;
   for (const auto& [key, value] : members(object)) {
-    if (std::find(others.begin(), others.end(), key) == others.end()) {
+    if (!contains(others, key)) {
+      require(!contains(reserved, key), place(value), " cannot be the name of a figure");
       out.emplace_back(key, figure(value));
     }
   }
@@ -72,7 +79,8 @@ TensorResult read_tensor(const JsonView& json) {
   out.verdict = named(json, "verdict", Verdict::crash);
   out.reason = named(json, "reason", Reason::null_entry);
   out.detail = get_string_or(json, "detail", "");
-  out.figures = figures(json, {"tensor", "verdict", "reason", "detail"});
+  out.figures = figures(json, {"tensor", "verdict", "reason", "detail"},
+                        {"seconds", "tensors", "known_failure", "reproduce"});
   return out;
 }
 

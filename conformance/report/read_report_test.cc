@@ -82,6 +82,9 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_line_is_said) {
   BOOST_TEST(refusal(line(R"(, "figure": 18446744073709551615)")) != "accepted");
   BOOST_TEST(refusal(line(R"(, "tensors": [{"tensor": "O"}])")) ==
              "worker: key 'tensors[0].verdict' is missing");
+  BOOST_TEST(refusal(line(R"(, "tensors": [{"tensor": "O", "verdict": "PASS", "reason": "",
+                             "seconds": 1}])")) ==
+             "worker: key 'tensors[0].seconds' cannot be the name of a figure");
   BOOST_TEST(refusal(line(R"(, "tensors": {"tensor": "O"})")) != "accepted");
 }
 
