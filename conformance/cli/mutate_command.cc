@@ -167,10 +167,14 @@ void add_mutate_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("mutate", "Plant faults in right code and see that the suite finds them");
   add_text(*command, "--mutant", options->mutants, "Only mutants whose name matches this glob");
-  command->add_flag("--matrix", options->matrix, "Every tier on every mutant: a table");
-  command->add_flag("--list", options->list, "Print the mutants and run nothing");
-  command->add_flag("--compare-rules", options->compare_rules,
-                    "What allclose and two other usual rules say of numeric faults, and the judge");
+  command->add_flag("--matrix", options->matrix, "Every tier on every mutant: a table")
+      ->disable_flag_override();
+  command->add_flag("--list", options->list, "Print the mutants and run nothing")
+      ->disable_flag_override();
+  command
+      ->add_flag("--compare-rules", options->compare_rules,
+                 "What allclose and two other usual rules say of numeric faults, and the judge")
+      ->disable_flag_override();
   add_integer(*command, "--jobs", options->jobs, 0, 256,
               "Mutants beside each other; 0, the default, is one a core");
   add_text(*command, "--json", options->json, "Write one JSON document; - is standard output");

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "reference/base/error.h"
+#include "reference/base/text.h"
 
 namespace bdlm {
 namespace {
@@ -53,9 +54,9 @@ std::vector<SuiteCase> select_cases(const Selection& selection) {
   add("T2", exact_cases);
   add("T3", double_cases);
   add("T3", step_cases);
-  require(!out.empty(),
-          "no case of this level, tier, scheme, ranks and id is there; ids look like ", example,
-          ", and --case takes * and ?");
+  require(!out.empty(), "no case of these tiers, schemes and ranks has an id that matches '",
+          printable(selection.ids), "'; ids look like ", example,
+          ", a glob takes * ? [a-f] [!a-f], and --list shows the ids of a level");
   return out;
 }
 
