@@ -55,7 +55,7 @@ struct Folder {
   }
   /// Judges the faulty plug-in.
   Outcome verify(const std::string& arguments) const {
-    return run(join("verify --backend '", BDLM_FAULTY_PLUGIN, "' ", arguments));
+    return run(join("verify --backend '", faulty_plugin(), "' ", arguments));
   }
   std::string write(const char* name, const std::string& text) const {
     std::ofstream(path / name) << text;
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_fault_is_named_in_every_report) {
   BOOST_TEST(line["reason"] == "guard");
   BOOST_TEST(line["detail"].get<std::string>().find("it wrote to input q, at byte ") == 0U);
   BOOST_TEST(line["reproduce"].get<std::string>().find(
-                 join(" --tier T4 --backend ", BDLM_FAULTY_PLUGIN)) != std::string::npos);
+                 join(" --tier T4 --backend ", faulty_plugin())) != std::string::npos);
   const auto document = nlohmann::json::parse(contents(json));
   BOOST_TEST(document["contract"] == "example-fp32");
   BOOST_TEST(document["device"] == "plain fp32 loops on the host");
