@@ -13,8 +13,8 @@ set -euo pipefail
 # Without these nothing builds.
 necessary=(g++ cmake ninja-build libeigen3-dev libboost-dev libboost-test-dev libcli11-dev
            nlohmann-json3-dev)
-# Without these a part is left out: the benchmarks, the MPI communicator.
-optional=(libbenchmark-dev libopenmpi-dev openmpi-bin)
+# Without these a part is left out: the benchmarks, the MPI communicator, the Python package's tests.
+optional=(libbenchmark-dev libopenmpi-dev openmpi-bin python3-numpy)
 lint=(git ca-certificates clang-format clang-tidy)
 # A program that stands for its package, wherever it was installed from.
 declare -A program=([g++]=g++ [cmake]=cmake [ninja-build]=ninja [openmpi-bin]=mpiexec [git]=git

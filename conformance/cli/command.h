@@ -14,6 +14,9 @@ namespace bdlm {
 
 /// Registers a subcommand. Its callback sets `status`, the exit status of the program: 0 right, 1
 /// something judged is wrong. Errors are thrown; main prints them and exits with 2.
+void add_compare_command(CLI::App& app, int& status);
+void add_golden_command(CLI::App& app, int& status);
+void add_mask_command(CLI::App& app, int& status);
 void add_mutate_command(CLI::App& app, int& status);
 void add_plan_command(CLI::App& app, int& status);
 void add_prove_command(CLI::App& app, int& status);

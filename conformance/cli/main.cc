@@ -31,6 +31,9 @@ int run(int argc, char** argv) {
       "--version", std::string("bdlm ") + bdlm::build_version + " (" + bdlm::build_commit + ")");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error&) { return std::string(); });
+  bdlm::add_compare_command(app, status);
+  bdlm::add_golden_command(app, status);
+  bdlm::add_mask_command(app, status);
   bdlm::add_mutate_command(app, status);
   bdlm::add_plan_command(app, status);
   bdlm::add_prove_command(app, status);

@@ -1,11 +1,13 @@
 // bdlm mutate: plants faults in right code and sees whether the suite finds them.
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
 
 #include "conformance/cli/command.h"
 #include "conformance/cli/options.h"
 #include "conformance/cli/run_in_order.h"
+#include "conformance/mutants/compare_rules.h"
 #include "conformance/mutants/mutation.h"
 #include "conformance/report/case_id.h"
 #include "conformance/report/write_report.h"
@@ -20,6 +22,7 @@ struct Options {
   int jobs = 0;
   bool matrix = false;
   bool list = false;
+  bool compare_rules = false;
   std::string json;
 };
 
@@ -81,7 +84,33 @@ void check_right_code(const std::vector<SuiteCase>& cases, int jobs) {
       });
 }
 
+/// The usual comparisons and the judge on the same mistakes. 1 where the judge misses one.
+int show_rules(const Options& options) {
+  require(!options.matrix && !options.list && options.mutants == "*",
+          "--compare-rules has faults of its own; it takes --json, and none of --mutant, --matrix, "
+          "--list");
+  std::optional<ReportSink> sink;
+  if (!options.json.empty()) {
+    sink.emplace(options.json, std::cout);
+  }
+  const std::vector<RuleComparison> rows = compare_rules();
+  (is_standard_output(options.json) ? std::cerr : std::cout) << format_rules(rows);
+  if (sink) {
+    sink->write(rules_report(run_info(3), rows));
+    sink->close();
+  }
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const RuleComparison& row) {
+                       return (row.verdict == Verdict::fail) == (row.fault != "none");
+                     })
+             ? 0
+             : 1;
+}
+
 int mutate(const Options& options) {
+  if (options.compare_rules) {
+    return show_rules(options);
+  }
   require(!options.list || options.json.empty(),
           "--list runs nothing, so it has nothing for --json");
   std::optional<ReportSink> sink;
@@ -140,6 +169,8 @@ void add_mutate_command(CLI::App& app, int& status) {
   add_text(*command, "--mutant", options->mutants, "Only mutants whose name matches this glob");
   command->add_flag("--matrix", options->matrix, "Every tier on every mutant: a table");
   command->add_flag("--list", options->list, "Print the mutants and run nothing");
+  command->add_flag("--compare-rules", options->compare_rules,
+                    "What allclose and two other usual rules say of numeric faults, and the judge");
   add_integer(*command, "--jobs", options->jobs, 0, 256,
               "Mutants beside each other; 0, the default, is one a core");
   add_text(*command, "--json", options->json, "Write one JSON document; - is standard output");

@@ -8,6 +8,7 @@
 
 #include "conformance/cli/command.h"
 #include "conformance/cli/options.h"
+#include "conformance/cli/plan_verify.h"
 #include "conformance/report/write_report.h"
 #include "reference/base/error.h"
 #include "reference/base/text.h"
@@ -23,7 +24,7 @@ constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 struct Options {
   std::string model;
   int64_t context = 0;
-  int64_t ranks = 1;
+  int64_t ranks = 0;
   std::vector<std::string> schemes;
   int64_t block = 0;  // 0: the model's
   std::string assignment = "dual-end";
@@ -32,6 +33,8 @@ struct Options {
   std::string clean;  // empty: the model's
   std::vector<std::string> documents;
   std::string json;
+  std::string dump;
+  int64_t layer = 0;
 };
 
 template <class Value>
@@ -263,7 +266,24 @@ void print(std::ostream& out, const std::vector<SchemePlan>& plans, const std::s
   }
 }
 
+/// Writes the rank programs of one layer under the one scheme that was asked for.
+void dump(const Options& options, const Architecture& model, const Sequence& sequence,
+          const std::vector<SchemePlan>& plans, const ElementBytes& bytes, CleanRule clean) {
+  require(plans.size() == 1, "--dump writes the plan of one scheme, and there are ", plans.size(),
+          "; choose one by --scheme");
+  require(options.layer < model.layer_count(), "--layer is ", options.layer, "; the model has ",
+          model.layer_count(), " layers");
+  const LayerShape& layer = model.layers[options.layer];
+  require(layer.kind != LayerKind::delta, "layer ", options.layer, " has no attention");
+  // K and V of all heads.
+  const int64_t elements = 2 * layer.kv_heads * layer.head_dim;
+  dump_plan(options.dump, sequence, {clean, layer.window}, plans[0].ownership,
+            elements * bytes.gather, elements * bytes.scatter);
+}
+
 int plan(const Options& options) {
+  require(!options.model.empty() && options.context > 0 && options.ranks > 0,
+          "--model, --context and --ranks are required; bdlm plan --help shows what there is");
   const Architecture model = find_architecture(options.model);
   require(model.family != Family::drafter, "model '", model.name,
           "' is a drafter, whose rows are anchors and not a sequence; plans are made for "
@@ -308,6 +328,9 @@ int plan(const Options& options) {
            base.bytes.gather, " bytes an element, their gradients ", base.bytes.scatter,
            "; checkpointing ", options.checkpointing, "\n");
   print(is_standard_output(options.json) ? std::cerr : std::cout, plans, heading);
+  if (!options.dump.empty()) {
+    dump(options, model, sequence, plans, base.bytes, clean);
+  }
   if (!options.json.empty()) {
     OrderedJson out;
     out["format"] = "bdlm-plan-1";
@@ -344,11 +367,10 @@ void add_plan_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("plan", "Who owns what, balance, traffic and memory of a model");
-  add_text(*command, "--model", options->model, "A known name, or a config.json")->required();
+  add_text(*command, "--model", options->model, "A known name, or a config.json");
   add_integer(*command, "--context", options->context, 1, int64_t{1} << 30,
-              "Tokens of the sequence")
-      ->required();
-  add_integer(*command, "--ranks", options->ranks, 1, 4096, "Ranks that share it")->required();
+              "Tokens of the sequence");
+  add_integer(*command, "--ranks", options->ranks, 1, 4096, "Ranks that share it");
   add_words(*command, "--scheme", options->schemes, "monolithic, cp, bp, csbp, or all");
   add_integer(*command, "--block", options->block, 1, int64_t{1} << 30,
               "Block size; default is the model's");
@@ -362,7 +384,15 @@ void add_plan_command(CLI::App& app, int& status) {
   add_text(*command, "--checkpointing", options->checkpointing,
            "full-recompute (the default), keep-kv or none");
   add_text(*command, "--json", options->json, "Write the plan as JSON; - is standard output");
-  command->callback([options, &status] { status = plan(*options); });
+  add_text(*command, "--dump", options->dump,
+           "Write the rank programs of one layer under one scheme, which plan verify reads");
+  add_integer(*command, "--layer", options->layer, 0, 100000, "With --dump: the layer; default 0");
+  add_plan_verify(*command, status);
+  command->callback([options, command, &status] {
+    if (command->get_subcommands().empty()) {
+      status = plan(*options);
+    }
+  });
 }
 
 }  // namespace bdlm

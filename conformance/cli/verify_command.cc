@@ -6,6 +6,7 @@
 #include "conformance/cli/options.h"
 #include "conformance/cli/run_in_order.h"
 #include "conformance/cli/verify_options.h"
+#include "conformance/cli/verify_outputs.h"
 #include "conformance/cli/verify_report.h"
 #include "reference/base/error.h"
 #include "reference/base/text.h"
@@ -43,6 +44,13 @@ int verify_reference(const VerifyOptions& options) {
 
 int verify(const VerifyOptions& options) {
   check_report_paths({options.json, options.jsonl, options.junit});
+  require(options.golden.empty() || !options.outputs.empty(),
+          "--golden is the folder of vectors of --outputs, which is missing");
+  if (!options.outputs.empty()) {
+    require(options.backend.empty(), "--outputs judges files and --backend a plug-in; name one");
+    return verify_outputs({options.outputs, options.golden, options.ids, options.strict,
+                           options.json, options.jsonl, options.junit});
+  }
   if (!options.backend.empty()) {
     return verify_backend(options);
   }
@@ -75,6 +83,10 @@ void add_verify_command(CLI::App& app, int& status) {
   add_text(*command, "--known-failures", options->known_failures,
            "A JSON file of failures that do not fail the run: {\"ID\": {\"reason\": \"...\", "
            "\"expires\": \"2027-03-31\"}}");
+  add_text(*command, "--outputs", options->outputs,
+           "Judge the outputs for golden vectors in this folder, ID.safetensors, instead");
+  add_text(*command, "--golden", options->golden,
+           "With --outputs: the folder of vectors; default golden/v1, or made anew");
   command->add_flag("--strict", options->strict, "MISTRUSTED, SKIPPED and UNSUPPORTED fail too");
   command->add_flag("--list", options->list, "Print the ids and run nothing");
   command->add_flag("-v,--verbose", options->verbose, "A line for every tensor");

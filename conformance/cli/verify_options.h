@@ -23,6 +23,9 @@ struct VerifyOptions {
   std::string jsonl;
   std::string junit;
   std::string known_failures;
+  // Of files.
+  std::string outputs;
+  std::string golden;
   // Of a backend.
   std::string backend;
   std::string contract;

@@ -4,9 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "reference/base/error.h"
+#include "reference/base/test_files.h"
 
 namespace bdlm {
 namespace {
+
+using testing::has;
 
 /// The message of the Error that parsing throws; empty if it throws none. It must be one line.
 std::string message(const std::string& text) {
@@ -25,10 +28,6 @@ std::string with(const std::string& key, const Json& value) {
   Json json = Json::parse(write_contract(builtin_contract("bf16")));
   json[key] = value;
   return json.dump();
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 BOOST_AUTO_TEST_SUITE(contract)

@@ -32,9 +32,9 @@ double gain_limit(const ExpectedTensor& expected, const Measures& m, bool gaussi
 
 class Judge {
  public:
-  Judge(OutputKind kind, const ExpectedTensor& expected, bool gaussian)
-      : lse_(kind == OutputKind::lse),
-        statistical_(!lse_ && rounds(expected)),
+  Judge(JudgedBy by, const ExpectedTensor& expected, bool gaussian)
+      : every_limit_(by == JudgedBy::every_limit),
+        statistical_(every_limit_ && rounds(expected)),
         gaussian_(gaussian),
         expected_(expected) {}
 
@@ -50,7 +50,8 @@ class Judge {
               join(m.not_zero, " values are not 0 where nothing is attended"), m.first_not_zero};
     }
     const double limit = gain_limit(expected_, m, gaussian_);
-    const bool scaled = !lse_ && limit < limits::gain_measurable && std::abs(m.gain - 1) > limit;
+    const bool scaled =
+        every_limit_ && limit < limits::gain_measurable && std::abs(m.gain - 1) > limit;
     Finding scale;
     if (scaled) {
       scale = {Verdict::fail, Reason::scale,
@@ -107,7 +108,7 @@ class Judge {
     return {};
   }
 
-  bool lse_, statistical_, gaussian_;
+  bool every_limit_, statistical_, gaussian_;
   const ExpectedTensor& expected_;
 };
 
@@ -149,7 +150,7 @@ Measures measure(const ExpectedTensor& expected, const std::function<double(int,
       const double y = got(s, i);
       const double bound = expected.bound[s][i];
       if (!std::isfinite(x) || !std::isfinite(y)) {
-        if (!(x == y)) {
+        if (x != y && !(std::isnan(x) && std::isnan(y))) {
           m.first_nonfinite = m.nonfinite == 0 ? Place{s, i} : m.first_nonfinite;
           ++m.nonfinite;
         }
@@ -211,18 +212,26 @@ std::string describe(OutputKind kind, const AttentionShape& shape,
 TensorResult judge_tensor(OutputKind kind, const AttentionShape& shape,
                           const Decomposition& decomposition, const ExpectedTensor& expected,
                           const ByStream<double>& got, bool gaussian) {
+  return judge_values(name(kind), kind == OutputKind::lse ? JudgedBy::lse : JudgedBy::every_limit,
+                      expected, got, gaussian,
+                      [&](const Place& at) { return describe(kind, shape, decomposition, at); });
+}
+
+TensorResult judge_values(const std::string& tensor, JudgedBy by, const ExpectedTensor& expected,
+                          const ByStream<double>& got, bool gaussian,
+                          const std::function<std::string(const Place&)>& where) {
   for (int s = 0; s < 2; ++s) {
-    require(got[s].size() == expected.value[s].size(), name(kind), " of the ",
+    require(got[s].size() == expected.value[s].size(), tensor, " of the ",
             name(static_cast<Stream>(s)), " stream has ", got[s].size(), " elements; it must have ",
             expected.value[s].size());
   }
   const auto value = [&](int s, int64_t i) { return got[s][i]; };
-  const Judge judge(kind, expected, gaussian);
+  const Judge judge(by, expected, gaussian);
   const Measures m = measure(expected, value);
   TensorResult result;
-  result.tensor = name(kind);
+  result.tensor = tensor;
   result.figures = {{"err_over_h", m.err_over_h}};
-  if (kind == OutputKind::lse) {
+  if (by == JudgedBy::lse) {
     double mass = 0;
     for (int s = 0; s < 2; ++s) {
       for (size_t i = 0; i < got[s].size(); ++i) {
@@ -231,7 +240,7 @@ TensorResult judge_tensor(OutputKind kind, const AttentionShape& shape,
       }
     }
     result.figures.emplace_back("lse", mass);
-  } else {
+  } else if (by == JudgedBy::every_limit) {
     result.figures.emplace_back("max_z", m.max_z);
     result.figures.emplace_back("rms_z", m.rms_z);
     result.figures.emplace_back("gain_minus_1", m.gain - 1);
@@ -244,10 +253,9 @@ TensorResult judge_tensor(OutputKind kind, const AttentionShape& shape,
     result.detail = finding.text;
     if (at.element >= 0) {
       result.detail +=
-          join(", at ", describe(kind, shape, decomposition, at), ": ", got[at.stream][at.element],
-               " for ", expected.value[at.stream][at.element], ", H ",
-               expected.bound[at.stream][at.element], ", sigma ",
-               expected.deviation[at.stream][at.element]);
+          join(", at ", where(at), ": ", got[at.stream][at.element], " for ",
+               expected.value[at.stream][at.element], ", H ", expected.bound[at.stream][at.element],
+               ", sigma ", expected.deviation[at.stream][at.element]);
     }
     if (finding.verdict == Verdict::fail) {
       return result;

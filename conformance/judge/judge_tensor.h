@@ -66,6 +66,18 @@ TensorResult judge_tensor(OutputKind kind, const AttentionShape& shape,
                           const Decomposition& decomposition, const ExpectedTensor& expected,
                           const ByStream<double>& got, bool gaussian);
 
+/// What of an output is judged.
+enum class JudgedBy : uint8_t {
+  every_limit,  ///< those above
+  bound,        ///< all but scale, outlier and noise
+  lse,          ///< the same, with the figure lse
+};
+
+/// The same for any output that lies in one or two arrays; `where` names an element to people.
+TensorResult judge_values(const std::string& tensor, JudgedBy by, const ExpectedTensor& expected,
+                          const ByStream<double>& got, bool gaussian,
+                          const std::function<std::string(const Place&)>& where);
+
 /// "rank 2, corrupted stream, block 5, token 43, head 1, channel 7".
 std::string describe(OutputKind kind, const AttentionShape& shape,
                      const Decomposition& decomposition, const Place& place);

@@ -87,4 +87,24 @@ inline constexpr int64_t vacuous_keys = 4096;
 /// Room for rounding where the pair to drop is one of at least average probability.
 inline constexpr double vacuous_probability = 1e-12;
 
+// Golden vectors.
+
+/// H and sigma of a stored vector against the same made anew: both are floats of sums of positive
+/// terms in double, whose exp and log differ between math libraries by few units of 2^-53; what is
+/// seen is the rounding to float, 2^-24.
+inline constexpr double golden_bound = 1e-5;
+
+// Two runs of the same contract against each other (compare_runs.h).
+
+/// Relative L2 error of a tensor: compare_roundings * u of the coarsest site, times sqrt(layers),
+/// beside chain_deviations * sqrt(terms) * u of the accumulation. One rounding of independent
+/// relative errors has 0.42 u; an output of attention has up to six such sites behind it, in either
+/// run: 0.42 u sqrt(12) = 1.5 u, and as much again for terms that cancel. Measured on emulated
+/// pipelines, one rank against 2 to 8: up to 0.4 of the limit.
+inline constexpr double compare_roundings = 4;
+/// Up to so many times the limit is MARGINAL.
+inline constexpr double compare_marginal = 4;
+/// Rows of another order are looked for in tensors of up to so many rows.
+inline constexpr int64_t compare_rows = 65536;
+
 }  // namespace bdlm::limits

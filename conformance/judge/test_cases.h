@@ -4,30 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "conformance/judge/contract.h"
 #include "conformance/judge/decomposition.h"
-#include "conformance/suites/attention_data.h"
+#include "conformance/suites/rounded_data.h"
 #include "reference/base/error.h"
 #include "reference/layout/ownership.h"
 #include "reference/schedule/plan_builder.h"
 
 namespace bdlm {
-
-/// attention_data, rounded to the contract's inputs; rows that nobody computes have no cotangent.
-inline AttentionProblem<double> rounded_data(const AttentionShape& shape,
-                                             const Decomposition& decomposition, DataKind kind,
-                                             uint64_t seed, const Contract& contract) {
-  AttentionProblem<double> p =
-      attention_data<double>(shape, decomposition.sequence.length(), kind, seed);
-  for (auto* tensor : {&p.q, &p.k, &p.v, &p.d_o}) {
-    for (auto& stream : *tensor) {
-      for (double& x : stream) {
-        x = round_to(x, contract.input);
-      }
-    }
-  }
-  return p;
-}
 
 /// One shape under one decomposition.
 struct JudgedShape {

@@ -10,16 +10,6 @@
 namespace bdlm {
 namespace {
 
-using Bands = std::vector<Band>;
-using Plans = std::vector<RankPlan>;
-
-Mutant mutant(const std::string& name, const std::string& kind, const std::string& what,
-              std::function<void(const PlanSetting&, Plans&)> edit) {
-  Mutant m{name, kind, what, {}};
-  m.subject.plans = std::move(edit);
-  return m;
-}
-
 bool is(const Band& band, Stream query, Stream key) {
   return band.query_stream == query && band.key_stream == key;
 }
@@ -179,76 +169,80 @@ std::vector<Mutant> mask_mutants() {
     return band;
   };
   return {
-      mutant("own-clean-block-visible", "visibility",
-             "a corrupted row sees the clean tokens of its own block, which it should predict",
-             prefixes(own_block)),
-      mutant("prefix-ends-one-key-late", "visibility",
-             "a corrupted row sees the first clean token of its own block", prefixes(one_late)),
-      mutant("prefix-ends-one-key-early", "visibility",
-             "a corrupted row misses the last clean token before its block", prefixes(one_short)),
-      mutant("previous-block-hidden", "visibility",
-             "a corrupted row sees the clean blocks up to the one before the previous",
-             prefixes(previous_hidden)),
-      mutant("corrupted-block-causal", "visibility",
-             "a corrupted row sees its block up to itself instead of in both directions",
-             [](const PlanSetting&, Plans& plans) {
-               edit_bands(plans, [](const BandPlace&, Band band) -> Bands {
-                 if (is(band, Stream::corrupted, Stream::corrupted)) {
-                   band.end_offset = 1;
-                 }
-                 return {band};
-               });
-             }),
-      mutant("clean-rows-see-corrupted", "visibility",
-             "a clean row sees the corrupted rows of its block", show_corrupted_rows),
-      mutant("clean-rule-swapped", "visibility",
-             "clean rows are token-causal where they should be block-causal, and the other way",
-             [](const PlanSetting& s, Plans& plans) {
-               const bool by_block = s.rule.clean == CleanRule::block_causal;
-               plans = build_plans(
-                   s.sequence, s.ownership,
-                   {by_block ? CleanRule::token_causal : CleanRule::block_causal, s.rule.window});
-             }),
-      mutant("clean-row-misses-itself", "visibility",
-             "a token-causal clean row sees the tokens before it but not itself",
-             [](const PlanSetting&, Plans& plans) {
-               edit_bands(plans, [](const BandPlace&, Band band) -> Bands {
-                 if (is(band, Stream::clean, Stream::clean) && band.end_offset == 1) {
-                   band.end_offset = 0;
-                 }
-                 return {band};
-               });
-             }),
-      mutant("corrupted-window-one-wider", "window bound",
-             "a window of w gives a corrupted row w clean keys instead of w - 1",
-             wider_window(Stream::clean)),
-      mutant("clean-window-one-wider", "window bound",
-             "a window of w gives a clean row w keys besides itself instead of w - 1",
-             wider_window(Stream::corrupted)),
-      mutant("corrupted-block-windowed", "window bound",
-             "the window also cuts a corrupted row off from the start of its own block",
-             [](const PlanSetting& s, Plans& plans) {
-               edit_bands(plans, [&](const BandPlace&, Band band) -> Bands {
-                 if (s.rule.window > 0 && is(band, Stream::corrupted, Stream::corrupted)) {
-                   band.begin_offset = 1 - s.rule.window;
-                 }
-                 return {band};
-               });
-             }),
-      mutant("one-row-misses-one-key", "coverage",
-             "one row of the last rank misses one key, forward and backward", lose_one_key),
-      mutant("backward-skips-a-tile", "coverage",
-             "the backward of the last rank skips pairs that its forward visited",
-             lose_backward_band),
-      mutant("documents-ignored", "documents",
-             "rows see the documents before theirs in the same sequence",
-             of_sequence(one_document)),
-      mutant("block-origin-not-reset", "documents",
-             "blocks are counted from the start of the sequence instead of from the document's",
-             of_sequence(one_grid)),
-      mutant("padding-attended", "padding",
-             "padding behind the last document is attended as if it were tokens",
-             of_sequence(without_padding)),
+      plan_mutant("own-clean-block-visible", "visibility",
+                  "a corrupted row sees the clean tokens of its own block, which it should predict",
+                  prefixes(own_block)),
+      plan_mutant("prefix-ends-one-key-late", "visibility",
+                  "a corrupted row sees the first clean token of its own block",
+                  prefixes(one_late)),
+      plan_mutant("prefix-ends-one-key-early", "visibility",
+                  "a corrupted row misses the last clean token before its block",
+                  prefixes(one_short)),
+      plan_mutant("previous-block-hidden", "visibility",
+                  "a corrupted row sees the clean blocks up to the one before the previous",
+                  prefixes(previous_hidden)),
+      plan_mutant("corrupted-block-causal", "visibility",
+                  "a corrupted row sees its block up to itself instead of in both directions",
+                  [](const PlanSetting&, Plans& plans) {
+                    edit_bands(plans, [](const BandPlace&, Band band) -> Bands {
+                      if (is(band, Stream::corrupted, Stream::corrupted)) {
+                        band.end_offset = 1;
+                      }
+                      return {band};
+                    });
+                  }),
+      plan_mutant("clean-rows-see-corrupted", "visibility",
+                  "a clean row sees the corrupted rows of its block", show_corrupted_rows),
+      plan_mutant(
+          "clean-rule-swapped", "visibility",
+          "clean rows are token-causal where they should be block-causal, and the other way",
+          [](const PlanSetting& s, Plans& plans) {
+            const bool by_block = s.rule.clean == CleanRule::block_causal;
+            plans = build_plans(
+                s.sequence, s.ownership,
+                {by_block ? CleanRule::token_causal : CleanRule::block_causal, s.rule.window});
+          }),
+      plan_mutant("clean-row-misses-itself", "visibility",
+                  "a token-causal clean row sees the tokens before it but not itself",
+                  [](const PlanSetting&, Plans& plans) {
+                    edit_bands(plans, [](const BandPlace&, Band band) -> Bands {
+                      if (is(band, Stream::clean, Stream::clean) && band.end_offset == 1) {
+                        band.end_offset = 0;
+                      }
+                      return {band};
+                    });
+                  }),
+      plan_mutant("corrupted-window-one-wider", "window bound",
+                  "a window of w gives a corrupted row w clean keys instead of w - 1",
+                  wider_window(Stream::clean)),
+      plan_mutant("clean-window-one-wider", "window bound",
+                  "a window of w gives a clean row w keys besides itself instead of w - 1",
+                  wider_window(Stream::corrupted)),
+      plan_mutant("corrupted-block-windowed", "window bound",
+                  "the window also cuts a corrupted row off from the start of its own block",
+                  [](const PlanSetting& s, Plans& plans) {
+                    edit_bands(plans, [&](const BandPlace&, Band band) -> Bands {
+                      if (s.rule.window > 0 && is(band, Stream::corrupted, Stream::corrupted)) {
+                        band.begin_offset = 1 - s.rule.window;
+                      }
+                      return {band};
+                    });
+                  }),
+      plan_mutant("one-row-misses-one-key", "coverage",
+                  "one row of the last rank misses one key, forward and backward", lose_one_key),
+      plan_mutant("backward-skips-a-tile", "coverage",
+                  "the backward of the last rank skips pairs that its forward visited",
+                  lose_backward_band),
+      plan_mutant("documents-ignored", "documents",
+                  "rows see the documents before theirs in the same sequence",
+                  of_sequence(one_document)),
+      plan_mutant(
+          "block-origin-not-reset", "documents",
+          "blocks are counted from the start of the sequence instead of from the document's",
+          of_sequence(one_grid)),
+      plan_mutant("padding-attended", "padding",
+                  "padding behind the last document is attended as if it were tokens",
+                  of_sequence(without_padding)),
   };
 }
 

@@ -4,6 +4,14 @@
 #include <set>
 
 namespace bdlm {
+
+Mutant plan_mutant(const std::string& name, const std::string& kind, const std::string& what,
+                   std::function<void(const PlanSetting&, Plans&)> edit) {
+  Mutant m{name, kind, what, {}};
+  m.subject.plans = std::move(edit);
+  return m;
+}
+
 namespace {
 
 using BandEdit = std::function<std::vector<Band>(const BandPlace&, const Band&)>;

@@ -2,11 +2,20 @@
 // Edits of rank plans, of which faults are made.
 
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "conformance/mutants/mutant.h"
 #include "reference/schedule/step.h"
 
 namespace bdlm {
+
+using Bands = std::vector<Band>;
+using Plans = std::vector<RankPlan>;
+
+/// A mutant (mutant.h) whose fault is an edit of all ranks' plans.
+Mutant plan_mutant(const std::string& name, const std::string& kind, const std::string& what,
+                   std::function<void(const PlanSetting&, Plans&)> edit);
 
 /// Calls `edit(plan, step)` for every step of one kind, forward and backward.
 template <class Kind, class Edit>

@@ -9,20 +9,10 @@
 namespace bdlm {
 namespace {
 
-using Bands = std::vector<Band>;
-using Plans = std::vector<RankPlan>;
-
-Mutant mutant(const std::string& name, const std::string& kind, const std::string& what,
-              std::function<void(const PlanSetting&, Plans&)> edit) {
-  Mutant m{name, kind, what, {}};
-  m.subject.plans = std::move(edit);
-  return m;
-}
-
 /// The same, for a fault that each rank's plan has by itself.
 Mutant each_rank(const std::string& name, const std::string& kind, const std::string& what,
                  void (*edit)(RankPlan&)) {
-  return mutant(name, kind, what, [edit](const PlanSetting&, Plans& plans) {
+  return plan_mutant(name, kind, what, [edit](const PlanSetting&, Plans& plans) {
     std::for_each(plans.begin(), plans.end(), edit);
   });
 }
@@ -200,18 +190,18 @@ void no_right_halo(const PlanSetting& s, Plans& plans) {
 
 std::vector<Mutant> transfer_mutants() {
   return {
-      mutant("shard-dropped", "ownership",
-             "no other rank attends the keys of the last rank's shard", drop_last_shard),
-      mutant("rank-dropped", "ownership", "the last rank attends nothing", drop_last_rank),
-      mutant("zigzag-chunks-swapped", "ownership",
-             "the gather takes the second chunks of ranks 0 and 1 for each other's",
-             other_shards(swap_zigzag_chunks)),
-      mutant("uneven-rows-dropped", "ownership",
-             "shards longer than the shortest lose their last rows",
-             other_shards(drop_uneven_rows)),
-      mutant("owner-order-wrong", "gather order",
-             "ranks take gathered shards to come from the last rank to the first",
-             other_shards(reverse_owners)),
+      plan_mutant("shard-dropped", "ownership",
+                  "no other rank attends the keys of the last rank's shard", drop_last_shard),
+      plan_mutant("rank-dropped", "ownership", "the last rank attends nothing", drop_last_rank),
+      plan_mutant("zigzag-chunks-swapped", "ownership",
+                  "the gather takes the second chunks of ranks 0 and 1 for each other's",
+                  other_shards(swap_zigzag_chunks)),
+      plan_mutant("uneven-rows-dropped", "ownership",
+                  "shards longer than the shortest lose their last rows",
+                  other_shards(drop_uneven_rows)),
+      plan_mutant("owner-order-wrong", "gather order",
+                  "ranks take gathered shards to come from the last rank to the first",
+                  other_shards(reverse_owners)),
       each_rank("local-keys-counted-twice", "coverage",
                 "the keys that a rank attends first are attended again at the end", attend_twice),
       each_rank("attend-before-wait", "order",
@@ -223,19 +213,21 @@ std::vector<Mutant> transfer_mutants() {
                 return_first),
       each_rank("gradient-wait-missing", "order",
                 "the backward ends while its transfer is in flight", never_wait_backward),
-      mutant("state-forgotten", "order",
-             "the gathered keys start a row's state afresh though it holds the local keys",
-             forget_states),
+      plan_mutant("state-forgotten", "order",
+                  "the gathered keys start a row's state afresh though it holds the local keys",
+                  forget_states),
       each_rank("state-never-merged", "merge",
                 "the state of the keys attended first is not merged into the output", lose_a_state),
-      mutant("rank-skips-the-exchange", "transport",
-             "the last rank does not enter the exchange that its peers wait in",
-             skip_exchange_on_last_rank),
+      plan_mutant("rank-skips-the-exchange", "transport",
+                  "the last rank does not enter the exchange that its peers wait in",
+                  skip_exchange_on_last_rank),
       each_rank("halo-peers-crossed", "halo",
                 "the two sides of a halo are expected from each other's owner", cross_peers),
-      mutant("halo-one-row-short", "halo", "a window of w gets a halo of w - 2 rows", shorter_halo),
-      mutant("right-halo-missing", "halo",
-             "the rest of a block that ends behind the rank's chunk is not fetched", no_right_halo),
+      plan_mutant("halo-one-row-short", "halo", "a window of w gets a halo of w - 2 rows",
+                  shorter_halo),
+      plan_mutant("right-halo-missing", "halo",
+                  "the rest of a block that ends behind the rank's chunk is not fetched",
+                  no_right_halo),
   };
 }
 

@@ -9,37 +9,15 @@
 #include <nlohmann/json.hpp>
 
 #include "reference/base/error.h"
+#include "reference/base/test_files.h"
 
 namespace bdlm {
 namespace {
 
-/// The message of the E that `f` throws; fails unless it is one line.
-template <class E, class F>
-std::string message(const F& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    const std::string text = error.what();
-    BOOST_TEST(text.find_first_of("\n\r") == std::string::npos);
-    return text;
-  } catch (const std::exception& error) {
-    BOOST_ERROR("another error: " << error.what());
-    return {};
-  }
-  BOOST_ERROR("no error");
-  return {};
-}
+using testing::has, testing::message;
 
 std::string parse_message(const std::string& text, const JsonLimits& limits = {}) {
   return message<FileError>([&] { parse_json(text, "f.json", limits); });
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) {
-    BOOST_TEST_MESSAGE("'" << part << "' is not in '" << text << "'");
-  }
-  return found;
 }
 
 BOOST_AUTO_TEST_SUITE(json_file)

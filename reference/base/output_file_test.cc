@@ -13,21 +13,16 @@
 #include <sstream>
 
 #include "reference/base/error.h"
+#include "reference/base/test_files.h"
 
 namespace bdlm {
 namespace {
 
+using testing::contents, testing::has, testing::message;
+
 namespace fs = std::filesystem;
 
-/// An empty directory that is removed again.
-struct Directory {
-  fs::path path;
-  Directory() {
-    std::string name = (fs::temp_directory_path() / "bdlm_output_XXXXXX").string();
-    BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Directory() { fs::remove_all(path); }
+struct Directory : testing::Directory {
   std::string file(const char* name) const { return (path / name).string(); }
   int64_t entries() const {
     return std::distance(fs::directory_iterator(path), fs::directory_iterator());
@@ -59,30 +54,6 @@ class Unprivileged {
  private:
   uid_t before_;
 };
-
-std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-
-template <class F>
-std::string message(const F& f) {
-  try {
-    f();
-  } catch (const FileError& error) {
-    const std::string text = error.what();
-    BOOST_TEST(text.find('\n') == std::string::npos);
-    return text;
-  }
-  BOOST_ERROR("no error");
-  return {};
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 BOOST_AUTO_TEST_SUITE(output_file)
 
@@ -167,14 +138,16 @@ BOOST_AUTO_TEST_CASE(permissions_and_links_stay) {
 
 BOOST_AUTO_TEST_CASE(a_full_device_is_an_error_and_stays_a_device) {
   const Unprivileged unprivileged;
-  const std::string text = message([] { write_file("/dev/full", "x"); });
+  const std::string text = message<FileError>([] { write_file("/dev/full", "x"); });
   BOOST_TEST(has(text, "/dev/full: cannot write: No space left on device"));
-  BOOST_TEST(message([] { write_file("/dev/full", std::string(5'000'000, 'x')); }) == text);
+  BOOST_TEST(message<FileError>([] { write_file("/dev/full", std::string(5'000'000, 'x')); }) ==
+             text);
   BOOST_TEST(fs::is_character_file("/dev/full"));
   // Through a link as well.
   const Directory dir;
   fs::create_symlink("/dev/full", dir.file("link"));
-  BOOST_TEST(has(message([&] { write_file(dir.file("link"), "x"); }), "No space left on device"));
+  BOOST_TEST(has(message<FileError>([&] { write_file(dir.file("link"), "x"); }),
+                 "No space left on device"));
   BOOST_TEST(fs::is_symlink(dir.file("link")));
   BOOST_TEST(fs::is_character_file("/dev/full"));
   BOOST_CHECK_NO_THROW(write_file("/dev/null", "x"));
@@ -217,17 +190,22 @@ BOOST_AUTO_TEST_CASE(a_size_limit_is_an_error_and_leaves_nothing) {
 
 BOOST_AUTO_TEST_CASE(places_that_cannot_be_written) {
   const Directory dir;
-  BOOST_TEST(has(message([&] { OutputFile f(dir.file("no/such")); }), "No such file or directory"));
-  BOOST_TEST(has(message([&] { OutputFile f(dir.path.string()); }), "names a directory"));
-  BOOST_TEST(has(message([&] { OutputFile f(dir.path.string() + "/"); }), "names a directory"));
-  BOOST_TEST(has(message([&] { OutputFile f(dir.file("x") + "/"); }), "names a directory"));
-  BOOST_TEST(has(message([] { OutputFile f(""); }), "empty name"));
+  BOOST_TEST(has(message<FileError>([&] { OutputFile f(dir.file("no/such")); }),
+                 "No such file or directory"));
+  BOOST_TEST(
+      has(message<FileError>([&] { OutputFile f(dir.path.string()); }), "names a directory"));
+  BOOST_TEST(
+      has(message<FileError>([&] { OutputFile f(dir.path.string() + "/"); }), "names a directory"));
+  BOOST_TEST(
+      has(message<FileError>([&] { OutputFile f(dir.file("x") + "/"); }), "names a directory"));
+  BOOST_TEST(has(message<FileError>([] { OutputFile f(""); }), "empty name"));
   write_file(dir.file("a"), "");
-  BOOST_TEST(has(message([&] { OutputFile f(dir.file("a/b")); }), "Not a directory"));
-  BOOST_TEST(has(message([&] { OutputFile f(dir.file(std::string(300, 'n').c_str())); }),
+  BOOST_TEST(has(message<FileError>([&] { OutputFile f(dir.file("a/b")); }), "Not a directory"));
+  BOOST_TEST(has(message<FileError>([&] { OutputFile f(dir.file(std::string(300, 'n').c_str())); }),
                  "File name too long"));
   fs::create_symlink("nowhere", dir.file("dangling"));
-  BOOST_TEST(has(message([&] { OutputFile f(dir.file("dangling")); }), "link to nothing"));
+  BOOST_TEST(
+      has(message<FileError>([&] { OutputFile f(dir.file("dangling")); }), "link to nothing"));
   // A name as long as the system allows works, though the temporary file has another one.
   BOOST_CHECK_NO_THROW(write_file(dir.file(std::string(255, 'n').c_str()), "x"));
   BOOST_TEST(dir.entries() == 3);
@@ -238,7 +216,8 @@ BOOST_AUTO_TEST_CASE(a_read_only_file_is_not_replaced) {
   const Directory dir;
   write_file(dir.file("a"), "old");
   BOOST_REQUIRE(::chmod(dir.file("a").c_str(), 0444) == 0);
-  BOOST_TEST(has(message([&] { write_file(dir.file("a"), "new"); }), "Permission denied"));
+  BOOST_TEST(
+      has(message<FileError>([&] { write_file(dir.file("a"), "new"); }), "Permission denied"));
   BOOST_TEST(contents(dir.file("a")) == "old");
 }
 
@@ -249,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_failing_rename_is_an_error) {
   OutputFile file((dir.path / "d" / "a").string());
   file.write("x");
   fs::remove_all(dir.path / "d");
-  BOOST_TEST(has(message([&] { file.commit(); }), "cannot rename into place"));
+  BOOST_TEST(has(message<FileError>([&] { file.commit(); }), "cannot rename into place"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -12,24 +12,23 @@
 #include <thread>
 
 #include "reference/base/error.h"
+#include "reference/base/test_files.h"
 
 namespace bdlm {
 namespace {
 
+using testing::has, testing::message;
+
 namespace fs = std::filesystem;
 using std::string_literals::operator""s;
 
-/// A file in an own directory, removed again.
+/// A file in a folder of its own.
 struct File {
-  fs::path directory;
+  testing::Directory directory;
   explicit File(const std::string& contents) {
-    std::string name = (fs::temp_directory_path() / "bdlm_safetensors_XXXXXX").string();
-    BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
-    directory = name;
     std::ofstream(path(), std::ios::binary) << contents;
   }
-  ~File() { fs::remove_all(directory); }
-  std::string path() const { return (directory / "t.safetensors").string(); }
+  std::string path() const { return (directory.path / "t.safetensors").string(); }
 };
 
 std::string little_endian(uint64_t value) {
@@ -44,40 +43,16 @@ std::string with_length(const std::string& header, const std::string& data) {
   return little_endian(header.size()) + header + data;
 }
 
-template <class E = FileError, class F>
-std::string message(const F& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    std::string text = error.what();
-    BOOST_TEST(text.find_first_of("\n\r") == std::string::npos);
-    return text;
-  } catch (const std::exception& error) {
-    BOOST_ERROR("another error: " << error.what());
-    return {};
-  }
-  BOOST_ERROR("no error");
-  return {};
-}
-
 /// The message of opening a file with these contents, without the path it begins with.
 std::string refusal(const std::string& contents, const SafetensorsLimits& limits = {}) {
   const File file(contents);
-  const std::string text = message([&] { SafetensorsFile(file.path(), limits); });
+  const std::string text = message<FileError>([&] { SafetensorsFile(file.path(), limits); });
   BOOST_TEST(text.rfind(file.path() + ": ", 0) == 0u, text);
   return text.size() > file.path().size() + 2 ? text.substr(file.path().size() + 2) : text;
 }
 
 std::string refusal_of(const std::string& header, const std::string& data) {
   return refusal(with_length(header, data));
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) {
-    BOOST_TEST_MESSAGE("'" << part << "' is not in '" << text << "'");
-  }
-  return found;
 }
 
 BOOST_AUTO_TEST_SUITE(safetensors)
@@ -123,7 +98,8 @@ BOOST_AUTO_TEST_CASE(golden_bytes) {
   f.read_bytes("h", 3, 2, two);
   BOOST_TEST(std::string(two, 2) == "\x80\x01");
   BOOST_TEST(f.find("c") == nullptr);
-  BOOST_TEST(has(message([&] { f.tensor("c\n"); }), "no tensor 'c\\n'; there are 4: a, b, e, h"));
+  BOOST_TEST(has(message<FileError>([&] { f.tensor("c\n"); }),
+                 "no tensor 'c\\n'; there are 4: a, b, e, h"));
 }
 
 BOOST_AUTO_TEST_CASE(files_without_tensors) {
@@ -131,7 +107,7 @@ BOOST_AUTO_TEST_CASE(files_without_tensors) {
     const File file(with_length(header, ""));
     const SafetensorsFile f(file.path());
     BOOST_TEST(f.tensors().empty());
-    BOOST_TEST(has(message([&] { f.tensor("x"); }), "there are 0"));
+    BOOST_TEST(has(message<FileError>([&] { f.tensor("x"); }), "there are 0"));
   }
   BOOST_TEST(refusal_of("{}", "abc") == "bytes 0 to 3 of the data belong to no tensor");
 }
@@ -396,9 +372,9 @@ BOOST_AUTO_TEST_CASE(small_floats_in_many_pieces) {
 BOOST_AUTO_TEST_CASE(truth_values_are_0_or_1) {
   const File file(with_length(one("\"BOOL\"", "[4]", "[0,4]"), "\0\1\2\0"s));
   const SafetensorsFile f(file.path());
-  BOOST_TEST(has(message([&] { f.read<uint8_t>("t"); }),
+  BOOST_TEST(has(message<FileError>([&] { f.read<uint8_t>("t"); }),
                  "tensor 't': element 2 of BOOL is 2; allowed are 0 and 1"));
-  BOOST_TEST(has(message([&] { f.read<uint8_t>("t", 2, 1); }), "element 2 of BOOL"));
+  BOOST_TEST(has(message<FileError>([&] { f.read<uint8_t>("t", 2, 1); }), "element 2 of BOOL"));
   BOOST_TEST((f.read<uint8_t>("t", 0, 2) == std::vector<uint8_t>{0, 1}));
 }
 
@@ -431,20 +407,21 @@ BOOST_AUTO_TEST_CASE(a_file_that_shrinks_is_an_error) {
   const File file(golden);
   const SafetensorsFile f(file.path());
   fs::resize_file(file.path(), golden.size() - 1);
-  BOOST_TEST(has(message([&] { f.read<float>("b"); }), "has become shorter"));
+  BOOST_TEST(has(message<FileError>([&] { f.read<float>("b"); }), "has become shorter"));
   BOOST_TEST((f.read<int64_t>("a") == std::vector<int64_t>{-3}));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_file) {
   const File file("");
-  BOOST_TEST(has(message([] { SafetensorsFile("no/such\nfile"); }), "no/such\\nfile: cannot open"));
-  BOOST_TEST(has(message([] { SafetensorsFile("/"); }), "not a regular file"));
-  BOOST_TEST(has(message([] { SafetensorsFile("/dev/zero"); }), "not a regular file"));
-  BOOST_TEST(has(message([] { SafetensorsFile("a\0b"s); }), "zero byte"));
+  BOOST_TEST(has(message<FileError>([] { SafetensorsFile("no/such\nfile"); }),
+                 "no/such\\nfile: cannot open"));
+  BOOST_TEST(has(message<FileError>([] { SafetensorsFile("/"); }), "not a regular file"));
+  BOOST_TEST(has(message<FileError>([] { SafetensorsFile("/dev/zero"); }), "not a regular file"));
+  BOOST_TEST(has(message<FileError>([] { SafetensorsFile("a\0b"s); }), "zero byte"));
   // A pipe without a writer is refused at once.
-  const std::string pipe = (file.directory / "pipe").string();
+  const std::string pipe = (file.directory.path / "pipe").string();
   BOOST_REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  BOOST_TEST(has(message([&] { SafetensorsFile{pipe}; }), "not a regular file"));
+  BOOST_TEST(has(message<FileError>([&] { SafetensorsFile{pipe}; }), "not a regular file"));
   // Of a tensor of 2^42 bytes, in a file that has them as a hole, a part can be read.
   const std::string header = one("\"U8\"", "[4398046511104]", "[0,4398046511104]");
   std::ofstream(file.path(), std::ios::binary) << with_length(header, "");

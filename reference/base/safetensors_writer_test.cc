@@ -12,53 +12,21 @@
 #include <sstream>
 
 #include "reference/base/error.h"
+#include "reference/base/test_files.h"
 
 namespace bdlm {
 namespace {
 
+using testing::contents, testing::has, testing::message;
+
 namespace fs = std::filesystem;
 using std::string_literals::operator""s;
 
-/// An empty directory that is removed again.
-struct Directory {
-  fs::path path;
-  Directory() {
-    std::string name = (fs::temp_directory_path() / "bdlm_writer_XXXXXX").string();
-    BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Directory() { fs::remove_all(path); }
+/// A folder for one file.
+struct Directory : testing::Directory {
   std::string file() const { return (path / "t.safetensors").string(); }
   bool empty() const { return fs::is_empty(path); }
 };
-
-std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-
-template <class F>
-std::string message(const F& f) {
-  try {
-    f();
-  } catch (const InputError& error) {
-    std::string text = error.what();
-    BOOST_TEST(text.find_first_of("\n\r") == std::string::npos);
-    return text;
-  }
-  BOOST_ERROR("no error");
-  return {};
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) {
-    BOOST_TEST_MESSAGE("'" << part << "' is not in '" << text << "'");
-  }
-  return found;
-}
 
 std::vector<std::byte> bytes_of(const std::string& text) {
   std::vector<std::byte> out(text.size());
@@ -158,29 +126,34 @@ BOOST_AUTO_TEST_CASE(pieces) {
       order.push_back(info.name);
     }
     BOOST_TEST((order == std::vector<std::string>{"w", "b.f", "b.h", "y"}));
-    BOOST_TEST(has(message([&] { writer.append_rounded("w", std::vector<double>{1}); }), "is I64"));
+    BOOST_TEST(has(message<InputError>([&] { writer.append_rounded("w", std::vector<double>{1}); }),
+                   "is I64"));
     writer.append_bytes("w", "\xfd\xff\xff", 3);
-    BOOST_TEST(has(message([&] { writer.append_bytes("b.f", "", 0); }),
+    BOOST_TEST(has(message<InputError>([&] { writer.append_bytes("b.f", "", 0); }),
                    "tensor 'b.f' is not the next one; that is 'w', of which 3 of 8 bytes are "
                    "written"));
-    BOOST_TEST(has(message([&] { writer.append_bytes("w", "123456", 6); }),
+    BOOST_TEST(has(message<InputError>([&] { writer.append_bytes("w", "123456", 6); }),
                    "tensor 'w': 6 bytes are appended to 3; it has 8"));
     writer.append_bytes("w", "\xff\xff\xff\xff\xff", 5);
-    BOOST_TEST(has(message([&] { writer.append_bytes("w", "1", 1); }), "appended to 8; it has 8"));
+    BOOST_TEST(has(message<InputError>([&] { writer.append_bytes("w", "1", 1); }),
+                   "appended to 8; it has 8"));
     writer.append_rounded("b.f", std::vector<double>{1});
-    BOOST_TEST(has(message([&] { writer.commit(); }),
+    BOOST_TEST(has(message<InputError>([&] { writer.commit(); }),
                    "tensor 'b.f' is incomplete: 4 of 8 bytes are written"));
-    BOOST_TEST(has(message([&] {
+    BOOST_TEST(has(message<InputError>([&] {
                      writer.append_rounded("b.f", std::vector<double>{1, 2});
                    }),
                    "8 bytes are appended to 4"));
     writer.append_rounded("b.f", std::vector<double>{-2.5});
-    BOOST_TEST(has(message([&] { writer.append_bytes("y", "1", 1); }), "that is 'b.h'"));
+    BOOST_TEST(
+        has(message<InputError>([&] { writer.append_bytes("y", "1", 1); }), "that is 'b.h'"));
     // 1 + 2^-8 is a tie and goes to the even 1.
     writer.append_rounded("b.h", std::vector<double>{1 + 0x1p-8});
-    BOOST_TEST(has(message([&] { writer.commit(); }), "tensor 'y' is incomplete: 0 of 3"));
+    BOOST_TEST(
+        has(message<InputError>([&] { writer.commit(); }), "tensor 'y' is incomplete: 0 of 3"));
     writer.append_bytes("y", "\1\0\1", 3);
-    BOOST_TEST(has(message([&] { writer.append_bytes("w", "1", 1); }), "all tensors are written"));
+    BOOST_TEST(has(message<InputError>([&] { writer.append_bytes("w", "1", 1); }),
+                   "all tensors are written"));
     BOOST_TEST(!fs::exists(dir.file()));
     writer.commit();
   }
@@ -208,7 +181,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_an_unfinished_file) {
   const Directory dir;
   { SafetensorsWriter writer(dir.file(), {{"a", DType::u8, {1}}}); }
   BOOST_TEST(dir.empty());
-  BOOST_TEST(has(message([&] {
+  BOOST_TEST(has(message<InputError>([&] {
                    write_safetensors(dir.file(), {{{"a", DType::f32, {2}}, bytes_of("1234")}});
                  }),
                  "tensor 'a' comes with 4 bytes; its shape has 8"));
@@ -218,7 +191,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_an_unfinished_file) {
 BOOST_AUTO_TEST_CASE(what_a_reader_would_refuse_is_not_written) {
   const auto refusal = [](const std::vector<TensorSpec>& tensors,
                           const TensorMetadata& metadata = {}) {
-    return message([&] { lay_out_safetensors(tensors, metadata, "f"); });
+    return message<InputError>([&] { lay_out_safetensors(tensors, metadata, "f"); });
   };
   BOOST_TEST(refusal({{"", DType::u8, {}}}) == "f: the tensor name '' is empty");
   BOOST_TEST(refusal({{"__metadata__", DType::u8, {}}}) ==
@@ -252,11 +225,13 @@ BOOST_AUTO_TEST_CASE(values_are_rounded_once) {
   BOOST_TEST((rounded(DType::bf16, -INFINITY) == bytes_of("\x80\xff")));
   BOOST_TEST(
       (rounded(DType::f16, std::numeric_limits<double>::quiet_NaN()) == bytes_of("\0\x7e"s)));
-  BOOST_TEST(message([&] { rounded(DType::f16, 65520); }) ==
+  BOOST_TEST(message<InputError>([&] { rounded(DType::f16, 65520); }) ==
              "t: 65520.0 is beyond the largest value of F16");
-  BOOST_TEST(has(message([&] { rounded(DType::bf16, -3.4e38); }), "largest value of BF16"));
-  BOOST_TEST(has(message([&] { rounded(DType::f32, 1e39); }), "largest value of F32"));
-  BOOST_TEST(has(message([&] { rounded(DType::i32, 1); }), "t is I32; values are rounded to"));
+  BOOST_TEST(
+      has(message<InputError>([&] { rounded(DType::bf16, -3.4e38); }), "largest value of BF16"));
+  BOOST_TEST(has(message<InputError>([&] { rounded(DType::f32, 1e39); }), "largest value of F32"));
+  BOOST_TEST(
+      has(message<InputError>([&] { rounded(DType::i32, 1); }), "t is I32; values are rounded to"));
 }
 
 BOOST_AUTO_TEST_CASE(many_values_are_rounded_in_pieces) {

@@ -1,0 +1,94 @@
+"""A small Triton kernel, forward alone: the gradients are then UNSUPPORTED, and say so.
+
+    python3 conformance/python/examples/triton_attention.py [golden/v1]
+
+Where PyTorch, Triton or a GPU is missing this says so and ends with 0.
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from bdlm_conformance import attention_vectors, judge_attention  # noqa: E402
+
+try:
+    import torch
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+if triton is not None:
+
+    @triton.jit
+    def _forward(q, k, v, begin, end, o, lse, scale, sets, keys, heads, kv_heads, dim,
+                 BLOCK: tl.constexpr, DIM: tl.constexpr):
+        """One row and head. k, v (keys, Hkv, D); begin, end (rows, sets) into the keys."""
+        row = tl.program_id(0)
+        head = tl.program_id(1)
+        channel = tl.arange(0, DIM)
+        inside = channel < dim
+        query = tl.load(q + (row * heads + head) * dim + channel, inside, 0.0).to(tl.float32)
+        kv = head // (heads // kv_heads)
+        most = -float("inf")
+        total = 0.0
+        out = tl.zeros([DIM], tl.float32)
+        for s in range(sets):
+            first = tl.load(begin + row * sets + s)
+            last = tl.load(end + row * sets + s)
+            for start in range(first, last, BLOCK):
+                key = start + tl.arange(0, BLOCK)
+                at = (key[:, None] * kv_heads + kv) * dim + channel[None, :]
+                seen = (key < last)[:, None] & inside[None, :]
+                score = tl.sum(tl.load(k + at, seen, 0.0).to(tl.float32) * query[None, :], 1)
+                score = tl.where(key < last, score * scale, -float("inf"))
+                larger = tl.maximum(most, tl.max(score, 0))
+                weight = tl.exp(score - larger)
+                shrink = tl.exp(most - larger)
+                total = total * shrink + tl.sum(weight, 0)
+                value = tl.load(v + at, seen, 0.0).to(tl.float32)
+                out = out * shrink + tl.sum(weight[:, None] * value, 0)
+                most = larger
+        empty = total == 0.0
+        tl.store(o + (row * heads + head) * dim + channel,
+                 out / tl.where(empty, 1.0, total), inside)
+        tl.store(lse + row * heads + head,
+                 tl.where(empty, -float("inf"), most + tl.log(tl.where(empty, 1.0, total))))
+
+
+def attention(q, key_sets, intervals, scale, d_o):
+    """float32 in and out."""
+    keys = torch.cat([k for k, _ in key_sets]).contiguous()
+    values = torch.cat([v for _, v in key_sets]).contiguous()
+    cut = len(key_sets[0][0])
+    begin = torch.stack([intervals[0][:, 0], intervals[1][:, 0] + cut], 1).contiguous()
+    end = torch.stack([intervals[0][:, 1], intervals[1][:, 1] + cut], 1).contiguous()
+    rows, heads, dim = q.shape
+    o = torch.empty_like(q)
+    lse = torch.empty(rows, heads, dtype=q.dtype, device=q.device)
+    _forward[(rows, heads)](q.contiguous(), keys, values, begin, end, o, lse, scale, 2, len(keys),
+                            heads, keys.shape[1], dim, BLOCK=32,
+                            DIM=max(16, triton.next_power_of_2(dim)))
+    return o, lse
+
+
+def main():
+    if triton is None or not torch.cuda.is_available():
+        print("PyTorch, Triton or a GPU is missing: nothing was judged")
+        return 0
+    folder = sys.argv[1] if len(sys.argv) > 1 else "golden/v1"
+    wrong = 0
+    for vector in attention_vectors(folder):
+        if vector.contract["accumulate"] == "f64":
+            continue
+        convert = lambda array: torch.from_dlpack(array).cuda()  # noqa: E731
+        for result in judge_attention(attention, vector, convert):
+            print(result)
+            wrong += result.verdict == "FAIL"
+    print(f"{wrong} tensors FAIL")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

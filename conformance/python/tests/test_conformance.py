@@ -1,0 +1,150 @@
+"""Run by pytest, or by itself: python3 test_conformance.py [golden/v1]"""
+
+import hashlib
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve()
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[1] / "examples")]
+GOLDEN = HERE.parents[3] / "golden" / "v1"
+
+import numpy_attention  # noqa: E402
+
+import bdlm_conformance as bdlm  # noqa: E402
+from bdlm_conformance.vectors import intervals_of  # noqa: E402
+
+VECTORS = bdlm.attention_vectors(GOLDEN)
+
+
+def stored_bytes(name, values, entry):
+    """An input as its file has it."""
+    dtype = {t["name"]: t["dtype"] for t in entry["inputs"]}[name]
+    if dtype == "BF16":
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()
+    return values.astype({"F32": "<f4", "F64": "<f8", "I64": "<i8"}[dtype]).tobytes()
+
+
+class Inputs(unittest.TestCase):
+    def test_philox(self):
+        words = [int(w[0]) for w in bdlm.philox4x32([np.zeros(1)] * 4, (0, 0))]
+        self.assertEqual(words, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8])
+
+    def test_rounding(self):
+        x = np.array([1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-8 + 2.0**-40, -1 - 2.0**-9, 0.0])
+        right = [1, 1 + 2.0**-6, 1 + 2.0**-7, -1, 0]
+        self.assertEqual(bdlm.round_to_bf16(x).tolist(), right)
+
+    def test_every_bit(self):
+        """Inputs made anew are the stored ones, bit for bit, and so are their digests."""
+        for vector in VECTORS:
+            made = bdlm.make_attention_inputs(vector.entry)
+            made["intervals"] = intervals_of(vector.entry["mask"])
+            digest = hashlib.sha256()
+            for tensor in vector.entry["inputs"]:
+                name = tensor["name"]
+                body = stored_bytes(name, made[name], vector.entry)
+                stored = stored_bytes(name, vector.inputs[name], vector.entry)
+                self.assertEqual(body, stored, f"{vector.id} {name}")
+                digest.update(body)
+            self.assertEqual(digest.hexdigest(), vector.entry["inputs_sha256"], vector.id)
+
+    def test_runs_of_intervals(self):
+        for vector in VECTORS:
+            table = np.zeros_like(vector.inputs["intervals"])
+            for stream, first, end, key, begin, stop in vector.entry["intervals"]:
+                table[stream, first:end, key] = begin, stop
+            self.assertTrue((table == vector.inputs["intervals"]).all(), vector.id)
+
+
+class Judging(unittest.TestCase):
+    def wrong(self, ids, attention):
+        """(tensor, reason) of what fails."""
+        out = set()
+        for vector in bdlm.attention_vectors(GOLDEN, ids):
+            for result in bdlm.judge_attention(attention, vector):
+                if result.verdict == "FAIL":
+                    out.add((result.tensor, result.reason))
+        return out
+
+    def test_right(self):
+        for vector in VECTORS:
+            for result in bdlm.judge_attention(numpy_attention.attention, vector):
+                self.assertEqual(result.verdict, "PASS", str(result))
+
+    def test_forward_alone(self):
+        results = bdlm.judge_attention(lambda *a: numpy_attention.attention(*a)[:2], VECTORS[0])
+        self.assertEqual([r.verdict for r in results], ["PASS"] * 2 + ["UNSUPPORTED"] * 3)
+
+    def test_wrong_window(self):
+        def wider(q, key_sets, intervals, scale, d_o):
+            intervals[0] = np.stack([np.maximum(intervals[0][:, 0] - 1, 0), intervals[0][:, 1]], 1)
+            return numpy_attention.attention(q, key_sets, intervals, scale, d_o)
+
+        self.assertIn(("o", "bound"), self.wrong("*-w6-*", wider))
+
+    def test_wrong_numbers(self):
+        def larger(*arguments):
+            o, lse, dq, grads = numpy_attention.attention(*arguments)
+            return o, lse, dq, [(1.01 * dk, dv) for dk, dv in grads]
+
+        ids = VECTORS[0].id
+        self.assertEqual(self.wrong(ids, larger), {("dk", "scale")})
+
+        def broken(*arguments):
+            o, lse, dq, grads = numpy_attention.attention(*arguments)
+            o[3, 1, 2] = np.nan
+            return o, lse, dq, grads
+
+        self.assertEqual(self.wrong(ids, broken), {("o", "nonfinite")})
+
+        def short(*arguments):
+            o, lse, dq, grads = numpy_attention.attention(*arguments)
+            return o[..., :-1], lse, dq, grads
+
+        self.assertEqual(self.wrong(ids, short), {("o", "coverage")})
+
+    def test_missing_output(self):
+        results = bdlm.judge_outputs(VECTORS[0], {"o": VECTORS[0].expected["o"]})
+        self.assertEqual([r.verdict for r in results if r.tensor == "lse"], ["FAIL"])
+
+
+class Files(unittest.TestCase):
+    def test_round_trip(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/x.safetensors"
+            tensors = {
+                "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+                "b": np.array(3, np.int64),
+                "c": np.zeros((0, 2)),
+            }
+            bdlm.write_safetensors(path, tensors, {"key": "value"})
+            read, metadata = bdlm.read_safetensors(path)
+            self.assertEqual(metadata, {"key": "value"})
+            for name, values in tensors.items():
+                self.assertEqual(read[name].shape, values.shape)
+                self.assertTrue((read[name] == values).all())
+
+    def test_malformed(self):
+        corpus = HERE.parents[2] / "fuzz" / "corpus" / "safetensors"
+        seen = 0
+        # What only strictness about text and names tells from a right file is left to the C++.
+        lenient = ("space_first", "metadata", "name", "key", "dims", "fraction", "half_utf8", "truth")
+        for path in sorted(corpus.glob("wrong_*")):
+            if any(word in path.name for word in lenient):
+                continue
+            seen += 1
+            with self.assertRaises(bdlm.SafetensorsError, msg=path.name):
+                bdlm.read_safetensors(str(path))
+        self.assertGreater(seen, 8)
+        for path in sorted(corpus.glob("right_*")):
+            bdlm.read_safetensors(str(path))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        GOLDEN = pathlib.Path(sys.argv.pop(1))
+    unittest.main()
