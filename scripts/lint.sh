@@ -125,15 +125,22 @@ check_floors() {
   forbid '(^|/)ledger[^/]*$' '"reference/schedule/' \
     "the ledger counts in closed form: it includes nothing of reference/schedule"
   allow '^optimized/(?!.*_test\.)' \
-    'optimized/|reference/(base|layout|schedule)/|conformance/plugin/' \
+    'optimized/|reference/(base|layout|schedule)/|conformance/plugin/bdlm_plugin\.h' \
     "optimized/ includes only itself, reference/base, layout, schedule and the plug-in header"
-  allow '^optimized/.*_test\.' 'optimized/|reference/|conformance/(judge|plugin|report)/' \
+  allow '^optimized/.*_test\.' 'optimized/|reference/|conformance/(judge|plugin|report|suites)/' \
     "a test of optimized/ may include the reference and the judge besides, and nothing else"
-  allow '^conformance/(plugin|report)/' 'conformance/(plugin|report)/|reference/base/' \
-    "conformance/plugin and report include only themselves and reference/base"
-  allow '^conformance/' 'conformance/|reference/|golden/|optimized/' \
+  allow '^conformance/report/' 'conformance/report/|reference/base/' \
+    "conformance/report includes only itself and reference/base"
+  forbid '^conformance/plugin/bdlm_plugin\.h$' '"' "the plug-in header needs nothing of the house"
+  allow '^conformance/plugin/example/' 'bdlm_plugin\.h' \
+    "the example includes the plug-in header alone, as a user's does"
+  allow '^conformance/plugin/[^/]*$' \
+    'conformance/(plugin|judge|report)/|reference/(base|layout|math)/' \
+    "conformance/plugin includes only itself, judge, report and reference/base, layout and math"
+  allow '^conformance/' 'conformance/|reference/|golden/|optimized/|bdlm_plugin\.h' \
     "conformance/ includes nothing of bench/"
-  forbid '^conformance/(judge|suites|mutants|report|plugin)/' '"optimized/|"conformance/cli/' \
+  forbid '^conformance/(judge|suites|mutants|report|plugin|worker)/' \
+    '"optimized/|"conformance/cli/' \
     "only conformance/cli may include optimized/ or itself: a backend is seen through the plug-in"
 }
 

@@ -17,7 +17,7 @@ std::string refusal(const char* fault) {
     static_cast<void>(faulty_backend());
   } catch (const Error& error) {
     const std::string text = error.what();
-    const std::string where = std::string("plug-in ") + BDLM_FAULTY_PLUGIN;
+    const std::string where = "plug-in " + faulty_plugin();
     BOOST_TEST(text.find(where) == 0U);
     return text.substr(std::min(where.size(), text.size()));
   }

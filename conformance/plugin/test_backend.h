@@ -1,7 +1,6 @@
 #pragma once
 // The faulty plug-in, for tests.
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -12,10 +11,8 @@ namespace bdlm {
 /// Sets an environment variable, and unsets it at the end.
 class Environment {
  public:
-  Environment(const char* variable, const std::string& value) : variable_(variable) {
-    setenv(variable, value.c_str(), 1);
-  }
-  ~Environment() { unsetenv(variable_); }
+  Environment(const char* variable, const std::string& value);
+  ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
@@ -23,12 +20,10 @@ class Environment {
   const char* variable_;
 };
 
-inline std::unique_ptr<Backend> faulty_backend(bool device = false) {
-  if (device) {
-    const Environment on_device("BDLM_FAULT_DEVICE", "1");
-    return Backend::load(BDLM_FAULTY_PLUGIN);
-  }
-  return Backend::load(BDLM_FAULTY_PLUGIN);
-}
+/// The file of the plug-in (faulty_plugin.cc).
+std::string faulty_plugin();
+
+/// Loads it; with tensors on the host, or on the device of its own.
+std::unique_ptr<Backend> faulty_backend(bool device = false);
 
 }  // namespace bdlm

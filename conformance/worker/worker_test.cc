@@ -17,7 +17,7 @@ namespace {
 WorkerOptions options(const std::string& mode = "serve", double timeout = 30) {
   WorkerOptions out;
   out.program = BDLM_TEST_WORKER;
-  out.arguments = {"test_worker", BDLM_FAULTY_PLUGIN, mode};
+  out.arguments = {"test_worker", faulty_plugin(), mode};
   out.timeout = timeout;
   return out;
 }
