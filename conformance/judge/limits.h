@@ -87,4 +87,24 @@ inline constexpr int64_t vacuous_keys = 4096;
 /// Room for rounding where the pair to drop is one of at least average probability.
 inline constexpr double vacuous_probability = 1e-12;
 
+// T1: the probe (probe.h).
+
+/// A multiplicity is the nearest integer to what is measured, and the rest is below this. In bf16 a
+/// payload is seen through the rounding of O: |O| <= max|f|, and a pair is read where its payload is
+/// at least probe_payload max|f| from the row's mean, so the rest is at most 2^-8 / probe_payload =
+/// 0.125 and what dS and dQ round.
+inline constexpr double probe_residual = 0.25;
+inline constexpr double probe_payload = 1.0 / 32;
+
+// LSE merges (merge_suite.cc) and cross-entropy (cross_entropy_bound.h).
+
+/// Roundings of one merged output besides exp: 1 + w, its quotient, a product, the sum.
+inline constexpr double merge_roundings = 4;
+/// Relative error of tanh, in u, with the division before and the product behind it: device
+/// functions have up to 2 ulp.
+inline constexpr double tanh_roundings = 8;
+/// Roundings of a logit's gradient besides those of p: p - 1, the slope, weight times upstream, two
+/// products.
+inline constexpr double logit_gradient_roundings = 6;
+
 }  // namespace bdlm::limits

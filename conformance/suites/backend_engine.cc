@@ -90,8 +90,8 @@ BackendEngine::BackendEngine(BackendLayer& layer, const RankPlan& plan)
     const RowSet keys = keys_of(backwards[i]->bands);
     bool alone = backwards[i]->buffer == 0 && !overlap(keys, returned);
     for (size_t j = 0; j < backwards.size(); ++j) {
-      const bool same_keys = j != i && backwards[j]->buffer == 0 &&
-                             overlap(keys, keys_of(backwards[j]->bands));
+      const bool same_keys =
+          j != i && backwards[j]->buffer == 0 && overlap(keys, keys_of(backwards[j]->bands));
       const bool more_rows = j > i && overlap(rows, rows_of(backwards[j]->bands));
       alone = alone && !same_keys && !more_rows;
     }
@@ -171,9 +171,8 @@ void BackendEngine::attend_rows(const Attend& step, const RowSet& rows, Stage st
     }
     const Stage here = c + 1 == calls.size() ? stage : Stage::partial;
     const std::lock_guard<std::mutex> lock(layer_.mutex);
-    AttentionForwardResult result = call_attention(layer_.backend, call,
-                                                   from_state ? &state : nullptr, here,
-                                                   layer_.options);
+    AttentionForwardResult result =
+        call_attention(layer_.backend, call, from_state ? &state : nullptr, here, layer_.options);
     require_call("attention", result.status, result.violation);
     state = std::move(result.out);
     from_state = true;
@@ -186,8 +185,8 @@ void BackendEngine::attend_rows(const Attend& step, const RowSet& rows, Stage st
 void BackendEngine::merge(const Merge& step) {
   const std::lock_guard<std::mutex> lock(layer_.mutex);
   AttentionForwardResult result =
-      call_merge(layer_.backend, layer_.shape.q_heads, layer_.shape.head_dim,
-                 states_.at(step.into), states_.at(step.from), layer_.options);
+      call_merge(layer_.backend, layer_.shape.q_heads, layer_.shape.head_dim, states_.at(step.into),
+                 states_.at(step.from), layer_.options);
   require_call("merge", result.status, result.violation);
   states_[step.into] = std::move(result.out);
 }

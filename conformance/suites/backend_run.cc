@@ -41,8 +41,7 @@ ByStream<double> filled(size_t size, double value) {
 
 BackendOutcome run_on_backend(const Backend& backend, const Sequence& sequence,
                               const LayerRule& rule, const std::vector<RankPlan>& plans,
-                              const AttentionProblem<double>& problem,
-                              const CallOptions& options) {
+                              const AttentionProblem<double>& problem, const CallOptions& options) {
   const AttentionShape& shape = problem.shape;
   const size_t q_size = problem.length * shape.q_heads * shape.head_dim;
   const size_t kv_size = problem.length * shape.kv_heads * shape.head_dim;

@@ -9,6 +9,7 @@
 #include "conformance/suites/backend_failure.h"
 #include "conformance/suites/backend_run.h"
 #include "conformance/suites/backend_suite.h"
+#include "conformance/suites/partial_sums.h"
 
 namespace bdlm {
 namespace {
@@ -44,8 +45,7 @@ CaseResult judge(const StatisticalCase& c, const Backend& backend) {
   const auto groups = groups_of(c.layout);
   for (const std::vector<RankPlan>& group : groups) {
     const Decomposition decomposition = of_plans(sequence, c.layout.rule, group);
-    const BackendOutcome outcome =
-        run_on_backend(backend, sequence, c.layout.rule, group, problem);
+    const BackendOutcome outcome = run_on_backend(backend, sequence, c.layout.rule, group, problem);
     logs.insert(logs.end(), outcome.logs.begin(), outcome.logs.end());
     const ExpectedAttention expected = expected_attention(problem, decomposition, contract);
     for (TensorResult& t : judge_attention(problem, decomposition, expected, outcome.outputs,
@@ -61,9 +61,9 @@ CaseResult judge(const StatisticalCase& c, const Backend& backend) {
     }
   }
   const std::string bytes = compare_bytes(
-      ledger_bytes(c.layout, c.shape,
-                   ElementBytes{size_of(contract.input), size_of(contract.reduce),
-                                size_of(contract.lse)}),
+      ledger_bytes(
+          c.layout, c.shape,
+          ElementBytes{size_of(contract.input), size_of(contract.reduce), size_of(contract.lse)}),
       logs);
   require<LogicError>(bytes.empty(), "the suite's own engine: ", bytes);
   return result;
@@ -123,15 +123,15 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
     const Shape shape{Sequence::uniform(length, 32), 32, "", ""};
     for (const Scheme scheme : {Scheme::monolithic, Scheme::csbp}) {
       const int ranks = scheme == Scheme::monolithic ? 1 : 3;
-      const bool wanted = selection.ranks.empty() ||
-                          std::find(selection.ranks.begin(), selection.ranks.end(), ranks) !=
-                              selection.ranks.end();
+      const bool wanted =
+          selection.ranks.empty() ||
+          std::find(selection.ranks.begin(), selection.ranks.end(), ranks) != selection.ranks.end();
       if (chosen(selection, scheme) && wanted) {
-        cases.push_back({{shape, {CleanRule::block_causal, 0}, scheme, ranks,
-                          BlockAssignment::dual_end},
-                         {2, 1, 64},
-                         DataKind::gauss,
-                         1});
+        cases.push_back(
+            {{shape, {CleanRule::block_causal, 0}, scheme, ranks, BlockAssignment::dual_end},
+             {2, 1, 64},
+             DataKind::gauss,
+             1});
       }
     }
   }
@@ -144,9 +144,8 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
   std::set<std::string> ids;
   for (const StatisticalCase& c : cases) {
     if (ids.insert(c.id()).second) {
-      out.push_back({c.id(), "T4", c.layout.scheme, c.layout.ranks, [c](const Backend& backend) {
-                       return judged([&] { return judge(c, backend); });
-                     }});
+      out.push_back({c.id(), "T4", c.layout.scheme, c.layout.ranks,
+                     [c](const Backend& backend) { return judge(c, backend); }});
     }
   }
   return out;

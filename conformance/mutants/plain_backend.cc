@@ -1,0 +1,462 @@
+#include "conformance/mutants/plain_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "conformance/mutants/tensor_access.h"
+
+namespace bdlm {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+std::vector<PlainRow> rows_of(int64_t count, const bdlm_segment* segments) {
+  std::vector<PlainRow> out;
+  for (int64_t s = 0; s < count; ++s) {
+    for (int64_t i = 0; i < segments[s].count; ++i) {
+      out.push_back({segments[s].stream, segments[s].first + i, static_cast<int64_t>(out.size())});
+    }
+  }
+  return out;
+}
+
+/// What an argument may not be.
+template <class Args>
+bdlm_status check(const Args& args) {
+  if (args.size < sizeof(Args) || args.layout == nullptr || args.q == nullptr ||
+      args.key_set_count < 0 || args.key_set_count > 2) {
+    return BDLM_INVALID;
+  }
+  for (int64_t s = 0; s < args.key_set_count; ++s) {
+    const bdlm_keys& keys = args.key_sets[s];
+    if (args.q->shape[1] % keys.k->shape[1] != 0 || args.q->shape[2] != keys.k->shape[2]) {
+      return BDLM_INVALID;
+    }
+    for (int64_t i = 0; i < args.q->shape[0]; ++i) {
+      if (keys.intervals[2 * i] < 0 || keys.intervals[2 * i] > keys.intervals[2 * i + 1] ||
+          keys.intervals[2 * i + 1] > keys.k->shape[0]) {
+        return BDLM_INVALID;
+      }
+    }
+  }
+  return BDLM_OK;
+}
+
+}  // namespace
+
+int64_t PlainKeySet::index_of(int64_t position) const {
+  return std::lower_bound(positions.begin(), positions.end(), position) - positions.begin();
+}
+
+struct PlainBackend::Keys {
+  TensorAccess k, v, dk, dv;
+  std::vector<int64_t> positions;
+  std::vector<Interval> seen;  // (R)
+};
+
+template <class Args>
+std::vector<PlainBackend::Keys> PlainBackend::keys_of(const Args& args) {
+  const std::vector<PlainRow> rows = rows_of(args.segment_count, args.segments);
+  std::vector<Keys> out;
+  std::vector<int64_t> shape{args.q->shape[0]};
+  std::vector<std::vector<Interval>> asked;
+  const bool wrap = faults_.wrapped_offsets;
+  for (int64_t s = 0; s < args.key_set_count; ++s) {
+    const bdlm_keys& set = args.key_sets[s];
+    Keys keys{TensorAccess(set.k, wrap),
+              TensorAccess(set.v, wrap),
+              TensorAccess(set.dk, wrap),
+              TensorAccess(set.dv, wrap),
+              {},
+              {}};
+    for (const PlainRow& key : rows_of(set.segment_count, set.segments)) {
+      keys.positions.push_back(key.position);
+    }
+    const int32_t stream = set.segment_count > 0 ? set.segments[0].stream : BDLM_CLEAN;
+    const PlainKeySet about{*args.layout, stream, keys.positions};
+    for (const PlainRow& row : rows) {
+      const Interval wanted{set.intervals[2 * row.index], set.intervals[2 * row.index + 1]};
+      keys.seen.push_back(faults_.seen ? faults_.seen(row, about, wanted) : wanted);
+    }
+    shape.push_back(set.k->shape[0]);
+    asked.push_back(keys.seen);
+    out.push_back(std::move(keys));
+  }
+  if (faults_.stale_intervals && shape == last_shape_) {
+    for (size_t s = 0; s < out.size(); ++s) {
+      out[s].seen = last_intervals_[s];
+    }
+  }
+  if (shape != last_shape_) {
+    last_shape_ = shape;
+    last_intervals_ = asked;
+  }
+  ++calls_;
+  return out;
+}
+
+void PlainBackend::merge_row(std::span<double> o1, double& z1, std::span<const double> o2,
+                             double z2) const {
+  const auto fill = [&](double o, double z) {
+    std::fill(o1.begin(), o1.end(), o);
+    z1 = z;
+  };
+  PlainMerge how = faults_.merge;
+  if (how == PlainMerge::ignores_nan) {
+    z1 = std::isnan(z1) ? -infinity : z1;
+    z2 = std::isnan(z2) ? -infinity : z2;
+  }
+  if (std::isnan(z1) || std::isnan(z2) || z1 == infinity || z2 == infinity) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    return fill(nan, nan);
+  }
+  if (z1 == -infinity && z2 == -infinity) {
+    return fill(how == PlainMerge::reads_empty ? 0 * o1[0] : 0, -infinity);
+  }
+  if (z1 == -infinity || z2 == -infinity) {
+    const bool first = z2 == -infinity;
+    for (size_t i = 0; i < o1.size(); ++i) {
+      const double other = how == PlainMerge::reads_empty ? 0 * (first ? o2[i] : o1[i]) : 0;
+      o1[i] = (first ? o1[i] : o2[i]) + other;
+    }
+    z1 = first ? z1 : z2;
+    return;
+  }
+  const double larger = std::max(z1, z2);
+  double w1 = std::exp(z1 - larger);
+  double w2 = std::exp(z2 - larger);
+  double sum = w1 + w2;
+  double z = larger + std::log1p(std::min(w1, w2));
+  if (how == PlainMerge::average) {
+    w1 = w2 = 1;
+    sum = 2;
+  } else if (how == PlainMerge::rounded_z) {
+    w1 = std::exp(round_to(z1, Dtype::bf16) - round_to(larger, Dtype::bf16));
+    w2 = std::exp(round_to(z2, Dtype::bf16) - round_to(larger, Dtype::bf16));
+    sum = w1 + w2;
+  } else if (how == PlainMerge::from_new_z) {
+    z = round_to(z, contract_.lse);
+    w1 = std::exp(z1 - z);
+    w2 = std::exp(z2 - z);
+    sum = 1;
+  } else if (how == PlainMerge::log_of_sum) {
+    z = larger + std::log(round_to(1 + std::min(w1, w2), contract_.accumulate));
+  } else if (how == PlainMerge::new_maximum_lost) {
+    z = larger;
+  } else if (how == PlainMerge::no_maximum) {
+    w1 = round_to(std::exp(z1), contract_.accumulate);
+    w2 = round_to(std::exp(z2), contract_.accumulate);
+    sum = round_to(w1 + w2, contract_.accumulate);
+    z = std::log(sum);
+  }
+  for (size_t i = 0; i < o1.size(); ++i) {
+    double second = w2 / sum * o2[i];
+    if (how == PlainMerge::order_matters) {
+      second = round_to(second, contract_.accumulate);
+    }
+    o1[i] = w1 / sum * o1[i] + second;
+  }
+  z1 = z;
+}
+
+bdlm_status PlainBackend::attention(void* /*context*/, const bdlm_attention_args& args) {
+  if (const bdlm_status status = check(args); status != BDLM_OK) {
+    return status;
+  }
+  const bool wrap = faults_.wrapped_offsets;
+  const TensorAccess q(args.q, wrap), o(args.o, wrap), lse(args.lse, wrap);
+  const TensorAccess o_state(args.o_state, wrap), lse_state(args.lse_state, wrap);
+  const std::vector<Keys> sets = keys_of(args);
+  const int64_t rows = q.size(0), heads = q.size(1), d = q.size(2);
+#pragma omp parallel for schedule(dynamic, 4)
+  for (int64_t i = 0; i < rows; ++i) {
+    std::vector<double> sum(d), state(d);
+    for (int64_t h = 0; h < heads; ++h) {
+      // Scores, with where their keys are.
+      struct Seen {
+        const Keys* set;
+        int64_t key, kv;
+        double score;
+      };
+      std::vector<Seen> seen;
+      double most = -infinity;
+      for (const Keys& set : sets) {
+        const int64_t kv_heads = set.k.size(1);
+        const int64_t kv =
+            faults_.kv_head ? faults_.kv_head(h, heads, kv_heads) : h / (heads / kv_heads);
+        for (int64_t j = set.seen[i].begin; j < set.seen[i].end; ++j) {
+          double s = 0;
+          for (int64_t c = 0; c < d; ++c) {
+            s += q.get(i, h, c) * set.k.get(j, kv, c);
+          }
+          s *= args.scale * (faults_.base_2_scores ? std::log(2.0) : 1);
+          seen.push_back({&set, j, kv, s});
+          most = std::max(most, s);
+        }
+      }
+      if (faults_.unordered && !seen.empty()) {
+        std::rotate(seen.begin(), seen.begin() + calls_ % static_cast<int64_t>(seen.size()),
+                    seen.end());
+      }
+      if (faults_.alignment_matters && reinterpret_cast<uintptr_t>(args.q->data) % 16 != 0) {
+        std::reverse(seen.begin(), seen.end());
+      }
+      std::fill(sum.begin(), sum.end(), 0);
+      double l = 0;
+      const double shift = faults_.no_maximum ? 0 : most;
+      const bool in_fp32 = contract_.accumulate == Dtype::fp32;
+      for (const Seen& x : seen) {
+        double p = std::exp(x.score - shift);
+        p = faults_.no_maximum ? round_to(p, contract_.accumulate) : p;
+        l += p;
+        for (int64_t c = 0; c < d; ++c) {
+          sum[c] += rounded(p, contract_.p) * x.set->v.get(x.key, x.kv, c);
+          if (in_fp32 && (faults_.unordered || faults_.alignment_matters)) {
+            sum[c] = round_to(sum[c], Dtype::fp32);
+          }
+        }
+      }
+      if (faults_.multiplies_hidden) {
+        for (const Keys& set : sets) {
+          for (int64_t j = 0; j < set.v.size(0); ++j) {
+            for (int64_t c = 0; c < d; ++c) {
+              sum[c] +=
+                  set.seen[i].contains(j) ? 0 : 0 * set.v.get(j, seen.empty() ? 0 : seen[0].kv, c);
+            }
+          }
+        }
+      }
+      double z = seen.empty() ? -infinity : shift + std::log(l);
+      for (int64_t c = 0; c < d && !seen.empty(); ++c) {
+        sum[c] /= l;
+      }
+      if (seen.empty() && faults_.empty_lse) {
+        z = *faults_.empty_lse;
+      }
+      if (o_state.exists() && !faults_.forgets_state) {
+        for (int64_t c = 0; c < d; ++c) {
+          state[c] = o_state.get(i, h, c);
+          state[c] = faults_.state_in_bf16 ? round_to(state[c], Dtype::bf16) : state[c];
+        }
+        // As a merge of two stored results, rounded alike.
+        for (double& x : sum) {
+          x = round_to(x, contract_.partial_o, faults_.rounding);
+        }
+        double z_state = lse_state.get(i, h);
+        merge_row(state, z_state, sum, z);
+        sum = state;
+        z = z_state;
+      }
+      for (int64_t c = 0; c < d; ++c) {
+        o.set(sum[c], i, h, c, faults_.rounding);
+      }
+      z *= faults_.base_2_lse ? 1 / std::log(2.0) : 1;
+      lse.set(faults_.lse_in_bf16 ? round_to(z, Dtype::bf16) : z, i, h);
+    }
+  }
+  return BDLM_OK;
+}
+
+bdlm_status PlainBackend::attention_backward(void* /*context*/,
+                                             const bdlm_attention_backward_args& args) {
+  if (const bdlm_status status = check(args); status != BDLM_OK) {
+    return status;
+  }
+  const bool wrap = faults_.wrapped_offsets;
+  const TensorAccess q(args.q, wrap), o(args.o, wrap), lse(args.lse, wrap), d_o(args.d_o, wrap);
+  const TensorAccess dq_state(args.dq_state, wrap), dq(args.dq, wrap);
+  const std::vector<Keys> sets = keys_of(args);
+  const int64_t rows = q.size(0), heads = q.size(1), d = q.size(2);
+  std::vector<std::vector<double>> dk(sets.size()), dv(sets.size());
+  for (size_t s = 0; s < sets.size(); ++s) {
+    dk[s].assign(sets[s].k.size(0) * sets[s].k.size(1) * d, 0);
+    dv[s] = dk[s];
+  }
+  std::vector<double> sum(d);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t h = 0; h < heads; ++h) {
+      struct Seen {
+        size_t set;
+        int64_t key, kv;
+        double score, dp;
+      };
+      std::vector<Seen> seen;
+      for (size_t s = 0; s < sets.size(); ++s) {
+        const int64_t kv_heads = sets[s].k.size(1);
+        const int64_t kv =
+            faults_.kv_head ? faults_.kv_head(h, heads, kv_heads) : h / (heads / kv_heads);
+        for (int64_t j = sets[s].seen[i].begin; j < sets[s].seen[i].end; ++j) {
+          Seen x{s, j, kv, 0, 0};
+          for (int64_t c = 0; c < d; ++c) {
+            x.score += q.get(i, h, c) * sets[s].k.get(j, kv, c);
+            x.dp += d_o.get(i, h, c) * sets[s].v.get(j, kv, c);
+          }
+          x.score *= args.scale;
+          seen.push_back(x);
+        }
+      }
+      double z = lse.get(i, h);
+      if (faults_.local_lse && !seen.empty()) {
+        double most = -infinity, l = 0;
+        for (const Seen& x : seen) {
+          most = std::max(most, x.score);
+        }
+        for (const Seen& x : seen) {
+          l += std::exp(x.score - most);
+        }
+        z = most + std::log(l);
+      }
+      const auto probability = [&](const Seen& x) {
+        if (z == -infinity) {
+          return 0.0;
+        }
+        return faults_.base_2_backward ? std::exp2(x.score - z) : std::exp(x.score - z);
+      };
+      double delta = 0;
+      for (int64_t c = 0; c < d && !faults_.local_delta && !faults_.no_delta; ++c) {
+        delta += d_o.get(i, h, c) * o.get(i, h, c);
+      }
+      for (const Seen& x : seen) {
+        delta += faults_.local_delta ? probability(x) * x.dp : 0;
+      }
+      std::fill(sum.begin(), sum.end(), 0);
+      for (const Seen& x : seen) {
+        const Keys& set = sets[x.set];
+        const double p = probability(x);
+        const double p_rounded = rounded(p, contract_.p);
+        const double ds = rounded(p * (x.dp - delta), contract_.ds);
+        const int64_t at = (x.key * set.k.size(1) + x.kv) * d;
+        const bool adds = !faults_.adds_gradient || faults_.adds_gradient(h, heads / set.k.size(1));
+        for (int64_t c = 0; c < d; ++c) {
+          sum[c] += (faults_.dq_without_scale ? 1 : args.scale) * ds * set.k.get(x.key, x.kv, c);
+          if (adds) {
+            dk[x.set][at + c] += (faults_.dk_without_scale ? 1 : args.scale) * ds * q.get(i, h, c);
+            dv[x.set][at + c] += p_rounded * d_o.get(i, h, c);
+          }
+        }
+      }
+      for (int64_t c = 0; c < d; ++c) {
+        const bool state = dq_state.exists() && !faults_.forgets_dq_state;
+        dq.set(sum[c] + (state ? dq_state.get(i, h, c) : 0), i, h, c, faults_.rounding);
+      }
+    }
+  }
+  for (size_t s = 0; s < sets.size(); ++s) {
+    const int64_t kv_heads = sets[s].k.size(1);
+    for (int64_t j = 0; j < sets[s].k.size(0); ++j) {
+      for (int64_t g = 0; g < kv_heads; ++g) {
+        for (int64_t c = 0; c < d; ++c) {
+          sets[s].dk.set(dk[s][(j * kv_heads + g) * d + c], j, g, c, faults_.rounding);
+          sets[s].dv.set(dv[s][(j * kv_heads + g) * d + c], j, g, c, faults_.rounding);
+        }
+      }
+    }
+  }
+  return BDLM_OK;
+}
+
+bdlm_status PlainBackend::merge(void* /*context*/, const bdlm_merge_args& args) {
+  if (args.size < sizeof(args) || args.o == nullptr || args.lse == nullptr) {
+    return BDLM_INVALID;
+  }
+  const TensorAccess o_a(args.o_a), o_b(args.o_b), z_a(args.lse_a), z_b(args.lse_b);
+  const TensorAccess o(args.o), lse(args.lse);
+  const int64_t d = o.size(2);
+  std::vector<double> a(d), b(d);
+  for (int64_t i = 0; i < o.size(0); ++i) {
+    for (int64_t h = 0; h < o.size(1); ++h) {
+      double z = z_a.get(i, h);
+      for (int64_t c = 0; c < d; ++c) {
+        a[c] = o_a.get(i, h, c);
+        b[c] = o_b.get(i, h, c);
+      }
+      merge_row(a, z, b, z_b.get(i, h));
+      for (int64_t c = 0; c < d; ++c) {
+        o.set(a[c], i, h, c, faults_.rounding);
+      }
+      lse.set(z, i, h);
+    }
+  }
+  return BDLM_OK;
+}
+
+bdlm_status PlainBackend::cross_entropy(void* /*context*/, const bdlm_cross_entropy_args& args) {
+  if (args.size < sizeof(args) || args.hidden == nullptr || args.head == nullptr) {
+    return BDLM_INVALID;
+  }
+  const TensorAccess hidden(args.hidden), head(args.head), labels(args.labels);
+  const TensorAccess weights(args.row_weights), row_loss(args.row_loss), d_hidden(args.d_hidden);
+  const TensorAccess d_head(args.d_head);
+  const int64_t rows = hidden.size(0), width = hidden.size(1), vocab = head.size(0);
+  std::vector<double> dw(vocab * width, 0), x(vocab), g(vocab);
+  double counted = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    counted += labels.get_int(i) >= 0 ? 1 : 0;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    int64_t label = labels.get_int(i);
+    if (faults_.label_shifted && i + 1 < rows && label >= 0) {
+      label = labels.get_int(i + 1);
+    }
+    double weight = weights.get(faults_.first_weight_only ? 0 : i);
+    if (label < 0 && faults_.counts_ignored_rows) {
+      label = 0;
+    }
+    if (label < 0) {
+      row_loss.set(0, i);
+      for (int64_t e = 0; e < width; ++e) {
+        d_hidden.set(faults_.reads_ignored_rows ? 0 * hidden.get(i, e) : 0, i, e);
+      }
+      continue;
+    }
+    if (faults_.chunk_means) {
+      // Chunks of 4 rows, each divided by its own rows.
+      const int64_t first = i / 4 * 4;
+      int64_t mine = 0;
+      for (int64_t j = first; j < std::min(rows, first + 4); ++j) {
+        mine += labels.get_int(j) >= 0 ? 1 : 0;
+      }
+      weight *= counted / static_cast<double>(mine);
+    }
+    double most = -infinity, sum = 0;
+    for (int64_t c = 0; c < vocab; ++c) {
+      x[c] = 0;
+      for (int64_t e = 0; e < width; ++e) {
+        x[c] += hidden.get(i, e) * head.get(c, e);
+      }
+      x[c] = args.softcap > 0 ? args.softcap * std::tanh(x[c] / args.softcap) : x[c];
+      if (c == args.excluded && !faults_.keeps_excluded) {
+        x[c] = faults_.softcap_after_exclusion && args.softcap > 0 ? -args.softcap : -infinity;
+      }
+      most = std::max(most, x[c]);
+    }
+    for (int64_t c = 0; c < vocab; ++c) {
+      sum += std::exp(x[c] - most);
+    }
+    const double z = most + std::log(sum);
+    row_loss.set(weight * (z - x[label]), i);
+    const double up = (faults_.upstream_ignored ? 1 : args.upstream) * weight;
+    for (int64_t c = 0; c < vocab; ++c) {
+      const double t = args.softcap > 0 && !faults_.no_softcap_gradient ? x[c] / args.softcap : 0;
+      const double slope = std::isfinite(x[c]) ? 1 - t * t : 0;
+      g[c] = rounded(up * (std::exp(x[c] - z) - (c == label ? 1 : 0)) * slope, contract_.ds);
+    }
+    for (int64_t e = 0; e < width; ++e) {
+      double dh = 0;
+      for (int64_t c = 0; c < vocab; ++c) {
+        dh += g[c] * head.get(c, e);
+        dw[c * width + e] += g[c] * hidden.get(i, e);
+      }
+      d_hidden.set(dh, i, e, 0, faults_.rounding);
+    }
+  }
+  for (int64_t c = 0; c < vocab; ++c) {
+    for (int64_t e = 0; e < width; ++e) {
+      d_head.set(dw[c * width + e], c, e);
+    }
+  }
+  return BDLM_OK;
+}
+
+}  // namespace bdlm
