@@ -1,6 +1,7 @@
 #include "conformance/mutants/plain_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -10,6 +11,31 @@ namespace bdlm {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// The elements of a tensor of three axes, or none.
+class Values {
+ public:
+  Values(const bdlm_tensor* tensor, bool wrapped) {
+    const TensorAccess from(tensor, wrapped);
+    if (!from.exists()) {
+      return;
+    }
+    shape_ = {from.size(0), from.size(1), from.size(2)};
+    for_each_element(*tensor, [&](int64_t a, int64_t b, int64_t c) {
+      values_.push_back(from.get(a, b, c));
+    });
+  }
+  bool exists() const { return shape_[2] > 0; }
+  int64_t size(int axis) const { return shape_[axis]; }
+  const double* row(int64_t a, int64_t b) const {
+    return values_.data() + (a * shape_[1] + b) * shape_[2];
+  }
+  double get(int64_t a, int64_t b, int64_t c) const { return row(a, b)[c]; }
+
+ private:
+  std::array<int64_t, 3> shape_{};
+  std::vector<double> values_;
+};
 
 std::vector<PlainRow> rows_of(int64_t count, const bdlm_segment* segments) {
   std::vector<PlainRow> out;
@@ -50,7 +76,8 @@ int64_t PlainKeySet::index_of(int64_t position) const {
 }
 
 struct PlainBackend::Keys {
-  TensorAccess k, v, dk, dv;
+  Values k, v;
+  TensorAccess dk, dv;
   std::vector<int64_t> positions;
   std::vector<Interval> seen;  // (R)
 };
@@ -64,8 +91,8 @@ std::vector<PlainBackend::Keys> PlainBackend::keys_of(const Args& args) {
   const bool wrap = faults_.wrapped_offsets;
   for (int64_t s = 0; s < args.key_set_count; ++s) {
     const bdlm_keys& set = args.key_sets[s];
-    Keys keys{TensorAccess(set.k, wrap),
-              TensorAccess(set.v, wrap),
+    Keys keys{Values(set.k, wrap),
+              Values(set.v, wrap),
               TensorAccess(set.dk, wrap),
               TensorAccess(set.dv, wrap),
               {},
@@ -165,8 +192,8 @@ bdlm_status PlainBackend::attention(void* /*context*/, const bdlm_attention_args
     return status;
   }
   const bool wrap = faults_.wrapped_offsets;
-  const TensorAccess q(args.q, wrap), o(args.o, wrap), lse(args.lse, wrap);
-  const TensorAccess o_state(args.o_state, wrap), lse_state(args.lse_state, wrap);
+  const Values q(args.q, wrap), o_state(args.o_state, wrap);
+  const TensorAccess o(args.o, wrap), lse(args.lse, wrap), lse_state(args.lse_state, wrap);
   const std::vector<Keys> sets = keys_of(args);
   const int64_t rows = q.size(0), heads = q.size(1), d = q.size(2);
 #pragma omp parallel for schedule(dynamic, 4)
@@ -187,8 +214,10 @@ bdlm_status PlainBackend::attention(void* /*context*/, const bdlm_attention_args
             faults_.kv_head ? faults_.kv_head(h, heads, kv_heads) : h / (heads / kv_heads);
         for (int64_t j = set.seen[i].begin; j < set.seen[i].end; ++j) {
           double s = 0;
+          const double* q_row = q.row(i, h);
+          const double* k_row = set.k.row(j, kv);
           for (int64_t c = 0; c < d; ++c) {
-            s += q.get(i, h, c) * set.k.get(j, kv, c);
+            s += q_row[c] * k_row[c];
           }
           s *= args.scale * (faults_.base_2_scores ? std::log(2.0) : 1);
           seen.push_back({&set, j, kv, s});
@@ -210,8 +239,10 @@ bdlm_status PlainBackend::attention(void* /*context*/, const bdlm_attention_args
         double p = std::exp(x.score - shift);
         p = faults_.no_maximum ? round_to(p, contract_.accumulate) : p;
         l += p;
+        const double p_rounded = rounded(p, contract_.p);
+        const double* v_row = x.set->v.row(x.key, x.kv);
         for (int64_t c = 0; c < d; ++c) {
-          sum[c] += rounded(p, contract_.p) * x.set->v.get(x.key, x.kv, c);
+          sum[c] += p_rounded * v_row[c];
           if (in_fp32 && (faults_.unordered || faults_.alignment_matters)) {
             sum[c] = round_to(sum[c], Dtype::fp32);
           }
@@ -264,8 +295,9 @@ bdlm_status PlainBackend::attention_backward(void* /*context*/,
     return status;
   }
   const bool wrap = faults_.wrapped_offsets;
-  const TensorAccess q(args.q, wrap), o(args.o, wrap), lse(args.lse, wrap), d_o(args.d_o, wrap);
-  const TensorAccess dq_state(args.dq_state, wrap), dq(args.dq, wrap);
+  const Values q(args.q, wrap), o(args.o, wrap), d_o(args.d_o, wrap);
+  const Values dq_state(args.dq_state, wrap);
+  const TensorAccess lse(args.lse, wrap), dq(args.dq, wrap);
   const std::vector<Keys> sets = keys_of(args);
   const int64_t rows = q.size(0), heads = q.size(1), d = q.size(2);
   std::vector<std::vector<double>> dk(sets.size()), dv(sets.size());
@@ -288,9 +320,11 @@ bdlm_status PlainBackend::attention_backward(void* /*context*/,
             faults_.kv_head ? faults_.kv_head(h, heads, kv_heads) : h / (heads / kv_heads);
         for (int64_t j = sets[s].seen[i].begin; j < sets[s].seen[i].end; ++j) {
           Seen x{s, j, kv, 0, 0};
+          const double *q_row = q.row(i, h), *d_o_row = d_o.row(i, h);
+          const double *k_row = sets[s].k.row(j, kv), *v_row = sets[s].v.row(j, kv);
           for (int64_t c = 0; c < d; ++c) {
-            x.score += q.get(i, h, c) * sets[s].k.get(j, kv, c);
-            x.dp += d_o.get(i, h, c) * sets[s].v.get(j, kv, c);
+            x.score += q_row[c] * k_row[c];
+            x.dp += d_o_row[c] * v_row[c];
           }
           x.score *= args.scale;
           seen.push_back(x);
@@ -328,12 +362,17 @@ bdlm_status PlainBackend::attention_backward(void* /*context*/,
         const double ds = rounded(p * (x.dp - delta), contract_.ds);
         const int64_t at = (x.key * set.k.size(1) + x.kv) * d;
         const bool adds = !faults_.adds_gradient || faults_.adds_gradient(h, heads / set.k.size(1));
+        const double *q_row = q.row(i, h), *d_o_row = d_o.row(i, h);
+        const double* k_row = set.k.row(x.key, x.kv);
+        const double of_dq = (faults_.dq_without_scale ? 1 : args.scale) * ds;
+        const double of_dk = (faults_.dk_without_scale ? 1 : args.scale) * ds;
+        double *dk_row = &dk[x.set][at], *dv_row = &dv[x.set][at];
         for (int64_t c = 0; c < d; ++c) {
-          sum[c] += (faults_.dq_without_scale ? 1 : args.scale) * ds * set.k.get(x.key, x.kv, c);
-          if (adds) {
-            dk[x.set][at + c] += (faults_.dk_without_scale ? 1 : args.scale) * ds * q.get(i, h, c);
-            dv[x.set][at + c] += p_rounded * d_o.get(i, h, c);
-          }
+          sum[c] += of_dq * k_row[c];
+        }
+        for (int64_t c = 0; c < d && adds; ++c) {
+          dk_row[c] += of_dk * q_row[c];
+          dv_row[c] += p_rounded * d_o_row[c];
         }
       }
       for (int64_t c = 0; c < d; ++c) {
