@@ -114,7 +114,7 @@ Backend::Backend(const bdlm_backend& entries, void* library, const std::string& 
   if (entries.create != nullptr) {
     const bdlm_status code = entries.create(&context_);
     if (code != BDLM_OK) {
-      const std::string message = context_ == nullptr ? "" : status(code).message;
+      const std::string message = status(code).message;
       throw InputError(join(where, ": create returned ", bdlm::name(code),
                             message.empty() ? "" : ": ", message));
     }

@@ -81,7 +81,7 @@ typedef struct bdlm_segment {
  * with n = e (block-causal) or i + 1 (token-causal). Positions from document_start[documents] on
  * are padding: they see nothing and nothing sees them. */
 typedef struct bdlm_layout {
-  int64_t length; /* positions, padding included */
+  int64_t length; /* positions, padding included; all of it is at the end */
   int64_t blocks;
   const int64_t* block_start; /* (blocks + 1) */
   int64_t documents;
@@ -314,7 +314,8 @@ typedef struct bdlm_backend {
   /* A context holds what is kept between calls. NULL create: `context` is NULL everywhere. */
   bdlm_status (*create)(void** context);
   void (*destroy)(void* context);
-  /* The last error of this context, a line; never NULL. */
+  /* The last error of this context, a line; required, and never returns NULL. Also asked after a
+   * `create` that failed, with what it wrote to `context`, or NULL. */
   const char* (*last_error)(void* context);
 
   /* Memory of `device`; all NULL where it is the host. Blocking, in order with `stream`. */
@@ -323,7 +324,7 @@ typedef struct bdlm_backend {
   bdlm_status (*copy_in)(void* context, void* device_memory, const void* host, uint64_t bytes);
   bdlm_status (*copy_out)(void* context, void* host, const void* device_memory, uint64_t bytes);
 
-  /* Streams; all NULL where work is synchronous. `delay` keeps a stream busy for some
+  /* Streams; all four NULL where work is synchronous. `delay` keeps a stream busy for some
    * microseconds: by it the suite tests that work waits for its inputs' stream. */
   bdlm_status (*create_stream)(void* context, void** stream);
   void (*destroy_stream)(void* context, void* stream);
