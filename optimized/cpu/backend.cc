@@ -8,6 +8,7 @@
 #include "optimized/cpu/attention_tiles.h"
 #include "optimized/cpu/cross_entropy.h"
 #include "optimized/cpu/merge.h"
+#include "optimized/cpu/step.h"
 #include "reference/base/error.h"
 
 namespace bdlm::cpu {
@@ -102,6 +103,13 @@ bdlm_status linear_cross_entropy(void* context, const bdlm_cross_entropy_args* a
   });
 }
 
+bdlm_status training_step(void* context, const bdlm_step_args* args) {
+  return guarded(context, [&](const Formats& formats) {
+    require_arguments(args);
+    step(*args, formats);
+  });
+}
+
 // "chain" is the tile of attention_tiles.h.
 constexpr const char* fp32_contract = R"({
   "name": "fp32",
@@ -154,6 +162,7 @@ bdlm_backend backend(const char* name, const char* about, const char* contract,
   b.attention_backward = attention_gradients;
   b.merge = merge_states;
   b.cross_entropy = linear_cross_entropy;
+  b.step = training_step;
   return b;
 }
 
