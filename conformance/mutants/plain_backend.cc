@@ -21,9 +21,8 @@ class Values {
       return;
     }
     shape_ = {from.size(0), from.size(1), from.size(2)};
-    for_each_element(*tensor, [&](int64_t a, int64_t b, int64_t c) {
-      values_.push_back(from.get(a, b, c));
-    });
+    for_each_element(
+        *tensor, [&](int64_t a, int64_t b, int64_t c) { values_.push_back(from.get(a, b, c)); });
   }
   bool exists() const { return shape_[2] > 0; }
   int64_t size(int axis) const { return shape_[axis]; }

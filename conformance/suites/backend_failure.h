@@ -13,8 +13,7 @@ namespace bdlm {
 /// case comes to.
 class BackendFailure : public Error {
  public:
-  explicit BackendFailure(CaseResult result)
-      : Error(result.detail), result_(std::move(result)) {}
+  explicit BackendFailure(CaseResult result) : Error(result.detail), result_(std::move(result)) {}
   const CaseResult& result() const { return result_; }
 
  private:

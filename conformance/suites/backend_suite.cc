@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "conformance/suites/backend_failure.h"
 #include "conformance/report/case_id.h"
+#include "conformance/suites/backend_failure.h"
 #include "reference/base/error.h"
 #include "reference/base/text.h"
 
@@ -21,7 +21,7 @@ bool chosen(const std::vector<T>& list, const T& value) {
 std::vector<BackendCase> backend_cases(const Selection& selection) {
   std::vector<BackendCase> out;
   for (const auto make : {probe_cases, merge_cases, cross_entropy_cases, statistical_cases,
-                          metamorphic_cases, hygiene_cases}) {
+                          step_backend_cases, metamorphic_cases, hygiene_cases}) {
     for (BackendCase& c : make(selection)) {
       out.push_back(std::move(c));
     }

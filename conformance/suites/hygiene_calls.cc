@@ -10,8 +10,8 @@ namespace {
 
 NamedResults attention(const Backend& backend, const LayoutCase& layout,
                        const AttentionShape& shape, const CallOptions& options) {
-  const AttentionProblem<double> problem = backend_data(
-      shape, layout.shape.sequence.length(), DataKind::gauss, 9, backend.contract());
+  const AttentionProblem<double> problem =
+      backend_data(shape, layout.shape.sequence.length(), DataKind::gauss, 9, backend.contract());
   return named(run_on_backend(backend, layout.shape.sequence, layout.rule, groups_of(layout)[0],
                               problem, options)
                    .outputs);
@@ -72,17 +72,16 @@ const std::vector<HygieneSubject>& hygiene_subjects() {
                             Scheme::csbp,
                             2,
                             BlockAssignment::dual_end};
-    return std::vector<HygieneSubject>{
-        {"attention",
-         [=](const Backend& backend, const CallOptions& options) {
-           return attention(backend, full, {4, 2, 64}, options);
-         }},
-        {"windowed",
-         [=](const Backend& backend, const CallOptions& options) {
-           return attention(backend, window, {3, 1, 40}, options);
-         }},
-        {"merge", merge},
-        {"crossentropy", cross_entropy}};
+    return std::vector<HygieneSubject>{{"attention",
+                                        [=](const Backend& backend, const CallOptions& options) {
+                                          return attention(backend, full, {4, 2, 64}, options);
+                                        }},
+                                       {"windowed",
+                                        [=](const Backend& backend, const CallOptions& options) {
+                                          return attention(backend, window, {3, 1, 40}, options);
+                                        }},
+                                       {"merge", merge},
+                                       {"crossentropy", cross_entropy}};
   }();
   return all;
 }
@@ -90,8 +89,7 @@ const std::vector<HygieneSubject>& hygiene_subjects() {
 WholeCall whole_call(const Sequence& sequence, const LayerRule& rule, const AttentionShape& shape,
                      const Contract& contract, uint64_t seed) {
   const int64_t length = sequence.length();
-  const AttentionProblem<double> p =
-      backend_data(shape, length, DataKind::gauss, seed, contract);
+  const AttentionProblem<double> p = backend_data(shape, length, DataKind::gauss, seed, contract);
   WholeCall out;
   out.call.sequence = sequence;
   out.call.rule = rule;
@@ -108,7 +106,9 @@ WholeCall whole_call(const Sequence& sequence, const LayerRule& rule, const Atte
   for (const Stream key : {Stream::clean, Stream::corrupted}) {
     const int t = static_cast<int>(key);
     CallKeys keys{key == Stream::clean ? RowSet({}, {{0, length}}) : RowSet({{0, length}}, {}),
-                  p.k[t], p.v[t], {}};
+                  p.k[t],
+                  p.v[t],
+                  {}};
     for (const Stream query : {Stream::corrupted, Stream::clean}) {
       for (int64_t row = 0; row < length; ++row) {
         keys.intervals.push_back(visible(sequence, rule, query, row, key));

@@ -83,8 +83,8 @@ CaseResult unchanged(const HygieneSubject& subject, const Variant& variant,
 }
 
 WholeCall mask(bool first, const Contract& contract) {
-  const LayerRule rule = first ? LayerRule{CleanRule::block_causal, 0}
-                               : LayerRule{CleanRule::token_causal, 9};
+  const LayerRule rule =
+      first ? LayerRule{CleanRule::block_causal, 0} : LayerRule{CleanRule::token_causal, 9};
   return whole_call(Sequence::uniform(70, first ? 8 : 5), rule, {2, 1, 32}, contract, 4);
 }
 
@@ -92,8 +92,8 @@ WholeCall mask(bool first, const Contract& contract) {
 CaseResult masks_in_turn(const Backend& backend) {
   CaseResult result;
   for (const bool first : {true, false, true}) {
-    const LayerRule rule = first ? LayerRule{CleanRule::block_causal, 0}
-                                 : LayerRule{CleanRule::token_causal, 9};
+    const LayerRule rule =
+        first ? LayerRule{CleanRule::block_causal, 0} : LayerRule{CleanRule::token_causal, 9};
     const Sequence sequence = Sequence::uniform(70, first ? 8 : 5);
     const std::vector<RankPlan> plans =
         build_plans(sequence, divide(sequence, Scheme::monolithic, 1), rule);
@@ -124,9 +124,12 @@ CaseResult interleaved(const Backend& backend) {
     const AttentionBackwardResult backward = call_attention_backward(
         backend, calls[i].call, forward[i].out, calls[i].d_o, nullptr, Stage::final);
     require_call("attention_backward", backward.status, backward.violation);
-    const NamedResults got{{"O", forward[i].out.o},          {"LSE", forward[i].out.lse},
-                           {"dQ", backward.dq},              {"dK", backward.gradients[0].dk},
-                           {"dV", backward.gradients[0].dv}, {"dK", backward.gradients[1].dk},
+    const NamedResults got{{"O", forward[i].out.o},
+                           {"LSE", forward[i].out.lse},
+                           {"dQ", backward.dq},
+                           {"dK", backward.gradients[0].dk},
+                           {"dV", backward.gradients[0].dv},
+                           {"dK", backward.gradients[1].dk},
                            {"dV", backward.gradients[1].dv}};
     const std::string differs = difference(alone[i], got);
     if (!differs.empty()) {

@@ -9,8 +9,8 @@ namespace {
 
 const std::vector<int64_t> block_start{0, 2, 4};
 const std::vector<int64_t> document_start{0, 4};
-const bdlm_layout layout{4, 2, block_start.data(), 1, document_start.data(), 0,
-                         BDLM_BLOCK_CAUSAL, 0};
+const bdlm_layout layout{4, 2, block_start.data(), 1, document_start.data(), 0, BDLM_BLOCK_CAUSAL,
+                         0};
 const bdlm_segment segment{BDLM_CLEAN, 0, 0, 4};
 const std::vector<int64_t> intervals{0, 2, 0, 2, 0, 4, 0, 4};
 
@@ -69,8 +69,7 @@ CaseResult wrong_attention(
         args.o = t.output("o", contract.o, {4, 2, 8});
         args.lse = t.output("lse", contract.lse, {4, 2});
         spoil(t, args, keys);
-        frame.make(args, backend.entries().attention_workspace,
-                   backend.entries().attention);
+        frame.make(args, backend.entries().attention_workspace, backend.entries().attention);
       });
   return refused(backend, "attention", status, violation);
 }
@@ -108,15 +107,15 @@ CaseResult wrong_cross_entropy(
 std::vector<BackendCase> invalid_call_cases() {
   std::vector<BackendCase> out;
   const auto add = [&](const char* word, std::function<CaseResult(const Backend&)> run) {
-    out.push_back({CaseId("invalid").word("what", word).str(), "T6", Scheme::monolithic, 1,
-                   std::move(run)});
+    out.push_back(
+        {CaseId("invalid").word("what", word).str(), "T6", Scheme::monolithic, 1, std::move(run)});
   };
   const auto attention = [&](const char* word, auto spoil) {
     add(word, [=](const Backend& backend) {
-      return wrong_attention(
-          backend, [&](CallTensors& t, bdlm_attention_args& args, bdlm_keys& keys) {
-            spoil(t, args, keys, backend.contract());
-          });
+      return wrong_attention(backend,
+                             [&](CallTensors& t, bdlm_attention_args& args, bdlm_keys& keys) {
+                               spoil(t, args, keys, backend.contract());
+                             });
     });
   };
   attention("size", [](CallTensors&, bdlm_attention_args& args, bdlm_keys&, const Contract&) {

@@ -109,7 +109,8 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
         for (const DataKind kind : hostile) {
           cases.push_back({layout, small, kind, 1});
         }
-        if (quick && (rule.window > 0 || ranks == 2)) {
+        const bool heads_here = scheme == Scheme::monolithic || scheme == Scheme::csbp;
+        if (quick && (rule.window > 0 || ranks == 2 || !heads_here)) {
           continue;
         }
         for (const AttentionShape& heads : many_heads) {

@@ -57,9 +57,8 @@ CaseResult wide_attention(const Backend& backend) {
   }
   const bdlm_backend& entries = backend.entries();
   const Contract& contract = backend.contract();
-  const WholeCall whole =
-      whole_call(Sequence::uniform(WideTensors::rows, 1), {CleanRule::token_causal, 0}, shape,
-                 contract, 6);
+  const WholeCall whole = whole_call(Sequence::uniform(WideTensors::rows, 1),
+                                     {CleanRule::token_causal, 0}, shape, contract, 6);
   const AttentionCall call = three_rows(whole);
   const std::vector<double> d_o(whole.d_o.end() - static_cast<int64_t>(call.q.size()),
                                 whole.d_o.end());

@@ -38,8 +38,7 @@ WideTensors::~WideTensors() = default;
 
 bdlm_tensor* WideTensors::output(Dtype dtype, std::vector<int64_t> rest) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const int64_t width =
-      std::accumulate(rest.begin(), rest.end(), int64_t{1}, std::multiplies<>());
+  const int64_t width = std::accumulate(rest.begin(), rest.end(), int64_t{1}, std::multiplies<>());
   return input(std::vector<double>(rows * width, nan), dtype, std::move(rest));
 }
 
@@ -61,8 +60,8 @@ bdlm_tensor* WideTensors::input(const std::vector<double>& values, Dtype dtype,
   mapped->memory = mmap(nullptr, mapped->bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped->memory == MAP_FAILED) {
-    unavailable_ = join("address space of ", mapped->bytes >> 30, " GiB cannot be mapped: ",
-                        std::strerror(errno));
+    unavailable_ = join("address space of ", mapped->bytes >> 30,
+                        " GiB cannot be mapped: ", std::strerror(errno));
     tensors_.push_back(std::move(mapped));
     return nullptr;
   }
