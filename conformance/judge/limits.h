@@ -90,9 +90,9 @@ inline constexpr double vacuous_probability = 1e-12;
 // T1: the probe (probe.h).
 
 /// A multiplicity is the nearest integer to what is measured, and the rest is below this. In bf16 a
-/// payload is seen through the rounding of O: |O| <= max|f|, and a pair is read where its payload is
-/// at least probe_payload max|f| from the row's mean, so the rest is at most 2^-8 / probe_payload =
-/// 0.125 and what dS and dQ round.
+/// payload is seen through the rounding of O: |O| <= max|f|, and a pair is read where its payload
+/// is at least probe_payload max|f| from the row's mean, so the rest is at most 2^-8 /
+/// probe_payload = 0.125 and what dS and dQ round.
 inline constexpr double probe_residual = 0.25;
 inline constexpr double probe_payload = 1.0 / 32;
 
@@ -111,7 +111,7 @@ inline constexpr double logit_gradient_roundings = 6;
 
 /// A step is a smooth function of its inputs, so rounding errors are proportional to u: what T3
 /// allows in double, in units of u and of the tensor's largest value, is allowed in any format of
-/// the accumulation. 1801 u; the float backend under every scheme: at most 0.1 of it.
+/// the accumulation: 1801 u. The float backend under every scheme comes to 0.07 of it.
 inline constexpr double step_units = step_relative / unit_f64;
 /// Under a contract that rounds more: times the error of the reference that rounds at its sites.
 inline constexpr double step_emulated = 1.25;

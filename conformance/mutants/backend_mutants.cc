@@ -48,11 +48,19 @@ int64_t block_of(const bdlm_layout& layout, int64_t position) {
          layout.block_start - 1;
 }
 
+/// The start of a position's document.
+int64_t document_start(const bdlm_layout& layout, int64_t position) {
+  return *(
+      std::upper_bound(layout.document_start, layout.document_start + layout.documents, position) -
+      1);
+}
+
 /// The first key of a window moves by `by` for rows of one stream.
 Seen window_moved(int32_t stream, int64_t by) {
   return [=](const PlainRow& row, const PlainKeySet& set, Interval keys) {
     const bool windowed = row.stream == stream && clean(set) && set.layout.window > 0;
-    if (!windowed || keys.empty() || keys.begin + by < 0 || keys.begin + by > keys.end) {
+    if (!windowed || keys.empty() || keys.begin + by < 0 || keys.begin + by > keys.end ||
+        set.positions[keys.begin] == document_start(set.layout, row.position)) {
       return keys;
     }
     return Interval{keys.begin + by, keys.end};

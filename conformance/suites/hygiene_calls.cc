@@ -43,7 +43,7 @@ NamedResults cross_entropy(const Backend& backend, const CallOptions& options) {
   CrossEntropyCall call;
   constexpr int64_t rows = 75;
   call.hidden_size = 40;
-  call.vocab = 211;
+  call.vocab = 131;
   call.softcap = 20;
   call.upstream = 0.7;
   call.hidden = gaussian(rows * call.hidden_size, 0, contract.input);
@@ -62,7 +62,7 @@ NamedResults cross_entropy(const Backend& backend, const CallOptions& options) {
 
 const std::vector<HygieneSubject>& hygiene_subjects() {
   static const std::vector<HygieneSubject> all = [] {
-    const LayoutCase full{{Sequence::uniform(90, 8), 8, "", ""},
+    const LayoutCase full{{Sequence::uniform(58, 8), 8, "", ""},
                           {CleanRule::block_causal, 0},
                           Scheme::csbp,
                           2,
@@ -74,7 +74,7 @@ const std::vector<HygieneSubject>& hygiene_subjects() {
                             BlockAssignment::dual_end};
     return std::vector<HygieneSubject>{{"attention",
                                         [=](const Backend& backend, const CallOptions& options) {
-                                          return attention(backend, full, {4, 2, 64}, options);
+                                          return attention(backend, full, {2, 1, 64}, options);
                                         }},
                                        {"windowed",
                                         [=](const Backend& backend, const CallOptions& options) {

@@ -27,9 +27,9 @@ BOOST_AUTO_TEST_CASE(mistakes_fail) {
     PlainFaults faults;
     plant(faults);
     const CaseResult r = first_failure(metamorphic_cases(two_ranks()), *plain("fp32", faults));
-    BOOST_TEST((r.verdict == Verdict::fail && r.reason == reason &&
-                r.id.find(where) != std::string::npos),
-               where << ": " << r.id << ' ' << name(r.verdict) << ' ' << r.detail);
+    BOOST_TEST(
+        (r.verdict == Verdict::fail && r.reason == reason && r.id.find(where) != std::string::npos),
+        where << ": " << r.id << ' ' << name(r.verdict) << ' ' << r.detail);
   };
   fails("hiddenkeysnan", Reason::bitwise, [](PlainFaults& f) { f.multiplies_hidden = true; });
   fails("queries", Reason::bitwise, [](PlainFaults& f) { f.dq_without_scale = true; });

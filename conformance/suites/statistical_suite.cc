@@ -103,6 +103,10 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
       for (const LayerRule& rule :
            {LayerRule{CleanRule::block_causal, 0}, LayerRule{CleanRule::token_causal, 11}}) {
         const LayoutCase layout{base, rule, scheme, ranks, BlockAssignment::dual_end};
+        // Documents, and rows that see nothing at all: padding.
+        const Shape packed = shape_of_documents(41, 4, {5, 11, 1, 19});
+        cases.push_back(
+            {{packed, rule, scheme, ranks, BlockAssignment::dual_end}, small, DataKind::gauss, 1});
         for (uint64_t seed = 1; seed <= seeds; ++seed) {
           cases.push_back({layout, small, DataKind::gauss, seed});
         }
