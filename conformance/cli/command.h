@@ -18,6 +18,7 @@ void add_mutate_command(CLI::App& app, int& status);
 void add_plan_command(CLI::App& app, int& status);
 void add_prove_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
+void add_worker_command(CLI::App& app, int& status);
 
 /// What `--scheme a,b` names; "all" is every scheme of `all`. Throws InputError.
 std::vector<Scheme> parse_schemes(const std::vector<std::string>& names,

@@ -35,11 +35,14 @@ int run(int argc, char** argv) {
   bdlm::add_plan_command(app, status);
   bdlm::add_prove_command(app, status);
   bdlm::add_verify_command(app, status);
+  bdlm::add_worker_command(app, status);
   if (argc > 1 && argv[1][0] != '-') {
     std::string known;
     bool found = false;
     for (const CLI::App* command : app.get_subcommands({})) {
-      known += (known.empty() ? "" : ", ") + command->get_name();
+      if (!command->get_group().empty()) {
+        known += (known.empty() ? "" : ", ") + command->get_name();
+      }
       found = found || command->get_name() == argv[1];
     }
     require(found, "unknown command '", argv[1], "'; known are ", known);

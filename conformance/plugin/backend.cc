@@ -72,6 +72,8 @@ std::string name(bdlm_status status) {
       return "BDLM_COMMUNICATION";
     case BDLM_FAILED:
       return "BDLM_FAILED";
+    case BDLM_STATUS_INT:
+      break;
   }
   return join("status ", static_cast<int>(status));
 }

@@ -34,8 +34,9 @@ typedef enum bdlm_status {
   BDLM_UNSUPPORTED = 1, /* this case is not implemented; nothing was written */
   BDLM_INVALID = 2,     /* an argument is wrong; `last_error` says which */
   BDLM_OUT_OF_MEMORY = 3,
-  BDLM_COMMUNICATION = 4, /* a peer is lost, late, or disagrees */
-  BDLM_FAILED = 5         /* anything else; `last_error` says what */
+  BDLM_COMMUNICATION = 4,      /* a peer is lost, late, or disagrees */
+  BDLM_FAILED = 5,             /* anything else; `last_error` says what */
+  BDLM_STATUS_INT = 0x7fffffff /* no status: keeps the type an int */
 } bdlm_status;
 
 /* ---- Tensors: bit for bit DLPack's DLTensor, so that a cast is enough. ---- */

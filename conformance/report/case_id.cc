@@ -170,8 +170,8 @@ bool glob_match(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-std::string reproducer_line(std::string_view id, std::string_view tier) {
-  return join("bdlm verify --case ", id, " --tier ", tier);
+std::string reproducer_line(std::string_view id, std::string_view tier, std::string_view options) {
+  return join("bdlm verify --case ", id, " --tier ", tier, options.empty() ? "" : " ", options);
 }
 
 }  // namespace bdlm

@@ -51,7 +51,8 @@ class CaseId {
 bool glob_match(std::string_view pattern, std::string_view text);
 
 /// The command that runs just this case, for instance
-/// `bdlm verify --case csbp-P4-L64-f64-gauss-s7 --tier T3`.
-std::string reproducer_line(std::string_view id, std::string_view tier);
+/// `bdlm verify --case csbp-P4-L64-f64-gauss-s7 --tier T3`, and behind it further options.
+std::string reproducer_line(std::string_view id, std::string_view tier,
+                            std::string_view options = "");
 
 }  // namespace bdlm

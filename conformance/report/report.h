@@ -36,6 +36,23 @@ struct TensorResult {
   std::string detail;
 };
 
+/// Where a case stands in a list of known failures.
+enum class KnownState : uint8_t {
+  unlisted,
+  known,    ///< fails as the list says: this does not fail the run
+  passed,   ///< listed, and does not fail any more: this fails the run
+  expired,  ///< listed until a day that is over: this fails the run
+};
+std::string_view name(KnownState state);
+
+struct Known {
+  KnownState state = KnownState::unlisted;
+  std::string reason;
+  std::string expires;
+};
+/// "known failure until 2027-03-31: REASON", or what is wrong with that. Empty where unlisted.
+std::string known_remark(const Known& known);
+
 /// What came out of one case.
 struct CaseResult {
   std::string id;
@@ -50,6 +67,9 @@ struct CaseResult {
   std::vector<TensorResult> tensors;
   /// Wall time, where it was taken.
   std::optional<double> seconds;
+  Known known = {};
+  /// Options with which the case runs again, for instance "--backend ./libmine.so". May be empty.
+  std::string options = {};
 
   /// Adds a tensor. The case takes over verdict, reason and detail of the first tensor that is
   /// worse than everything before it.
@@ -87,8 +107,12 @@ class Summary {
 /// Counts the cases.
 Summary summarize(const std::vector<CaseResult>& results);
 
-/// Status with which a run of these cases exits: 1 where one of them is a failure (verdict.h), else
-/// 0. Bad input is status 2 and never gets here.
+/// Whether the case makes its run fail: is_failure (verdict.h), unless the list of known failures
+/// has it; then where it passes, or is listed too long.
+bool fails_run(const CaseResult& result, bool strict);
+
+/// Status with which a run of these cases exits: 1 where one of them fails it, else 0. Bad input is
+/// status 2 and never gets here.
 int exit_status(const std::vector<CaseResult>& results, bool strict);
 
 }  // namespace bdlm

@@ -122,8 +122,11 @@ void Table::row(const CaseResult& result) {
     line(result.id, result.tier, tensor.tensor, tensor.figures, tensor.verdict, tensor.reason,
          tensor.detail);
   }
-  if (is_failure(result.verdict, result.reason, strict_)) {
-    out_ << "  rerun: " << reproducer_line(result.id, result.tier) << '\n';
+  if (result.known.state != KnownState::unlisted) {
+    out_ << "  " << printable(known_remark(result.known), 400) << '\n';
+  }
+  if (fails_run(result, strict_)) {
+    out_ << "  rerun: " << reproducer_line(result.id, result.tier, result.options) << '\n';
   }
   out_ << std::flush;
 }

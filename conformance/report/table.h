@@ -35,8 +35,8 @@ class Table {
   /// The legend, each line begun by '#', and the heads of the columns.
   void head();
   /// A line a tensor, before them one for the case where it has figures of its own or is worse than
-  /// its tensors; a figure that a line lacks is "-". Under a case that is a failure (verdict.h) the
-  /// command that runs just this one.
+  /// its tensors; a figure that a line lacks is "-". Under a case that the list of known failures
+  /// has, what it says; under one that fails the run the command that runs just this one.
   void row(const CaseResult& result);
   /// The counts, on one line: verdicts that did not occur are left out, PASS and FAIL never are.
   void foot(const Summary& summary);

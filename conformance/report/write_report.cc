@@ -42,7 +42,8 @@ OrderedJson json_figure(const Figure& figure) {
 
 void add_figures(OrderedJson& object, const Figures& figures) {
   for (const auto& [figure_name, figure] : figures) {
-    constexpr std::array<std::string_view, 4> later{"seconds", "detail", "tensors", "reproduce"};
+    constexpr std::array<std::string_view, 5> later{"seconds", "detail", "tensors", "known_failure",
+                                                    "reproduce"};
     const bool taken = object.contains(figure_name) ||
                        std::find(later.begin(), later.end(), figure_name) != later.end();
     require<LogicError>(!taken, "report: a figure cannot be named '", figure_name,
@@ -80,8 +81,13 @@ OrderedJson json_case(const CaseResult& result) {
       object["tensors"].push_back(json_tensor(tensor));
     }
   }
+  if (result.known.state != KnownState::unlisted) {
+    object["known_failure"] = {{"state", name(result.known.state)},
+                               {"reason", result.known.reason},
+                               {"expires", result.known.expires}};
+  }
   if (is_failure(result.verdict, result.reason, true)) {
-    object["reproduce"] = reproducer_line(result.id, result.tier);
+    object["reproduce"] = reproducer_line(result.id, result.tier, result.options);
   }
   return object;
 }
@@ -94,6 +100,9 @@ std::string dumped(const OrderedJson& json, int indent) {
 enum class Outcome : uint8_t { passed, failure, error, skipped };
 
 Outcome outcome(const CaseResult& result, bool strict) {
+  if (result.known.state != KnownState::unlisted) {
+    return fails_run(result, strict) ? Outcome::failure : Outcome::skipped;
+  }
   if (result.verdict == Verdict::timeout || result.verdict == Verdict::crash) {
     return Outcome::error;
   }
@@ -110,6 +119,9 @@ std::string junit_message(const CaseResult& result) {
   if (result.reason != Reason::none) {
     message += join(' ', name(result.reason));
   }
+  if (result.known.state != KnownState::unlisted) {
+    message += join(" (", known_remark(result.known), ")");
+  }
   return result.detail.empty() ? message : join(message, ": ", result.detail);
 }
 
@@ -121,12 +133,12 @@ std::string junit_case(const CaseResult& result, bool strict) {
     std::snprintf(time.data(), time.size(), "%.3f", *result.seconds);
     out += join(" time=\"", time.data(), "\"");
   }
-  if (result.verdict == Verdict::pass) {
+  if (result.verdict == Verdict::pass && outcome(result, strict) == Outcome::passed) {
     return out + "/>\n";
   }
   out += ">\n";
   const std::string message = xml_escaped(junit_message(result));
-  const std::string body = xml_escaped(reproducer_line(result.id, result.tier));
+  const std::string body = xml_escaped(reproducer_line(result.id, result.tier, result.options));
   const std::string type = xml_escaped(
       join(name(result.verdict), result.reason == Reason::none ? "" : ".", name(result.reason)));
   switch (outcome(result, strict)) {

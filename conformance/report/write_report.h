@@ -21,8 +21,9 @@ namespace bdlm {
 ///       "cases": [ case, ... ] }
 ///
 /// A case is `{ "id", "tier", "verdict": "PASS", "reason": "" }` and its figures by name, then,
-/// where there are any, "seconds", "detail", "tensors" and, for what is_failure holds under
-/// `strict`, "reproduce", the command that runs just this case. Each of "tensors" is `{ "tensor",
+/// where there are any, "seconds", "detail", "tensors", "known_failure" (`{ "state", "reason",
+/// "expires" }`) and, for what is_failure holds under `strict`, "reproduce", the command that runs
+/// just this case. Each of "tensors" is `{ "tensor",
 /// "verdict", "reason" }` with its figures, then "detail". A number that is not finite is the
 /// string "nan", "inf" or "-inf"; bytes that are not UTF-8 become U+FFFD. Throws LogicError for a
 /// figure with the name of another member.
@@ -33,7 +34,8 @@ std::string json_line(const CaseResult& result);
 
 /// JUnit XML, one test case a case, its class the tier. What is_failure holds is an error for
 /// TIMEOUT and CRASH and else a failure; the other UNSUPPORTED, SKIPPED and MISTRUSTED are skipped,
-/// and MARGINAL is passed with a remark. Characters that XML 1.0 cannot hold become U+FFFD.
+/// and MARGINAL is passed with a remark. What the list of known failures has is skipped, or where
+/// it fails the run a failure. Characters that XML 1.0 cannot hold become U+FFFD.
 std::string junit_report(const std::vector<CaseResult>& results, bool strict);
 
 /// Where a report goes: a file, written beside and renamed by `close`, or for "-" the given stream,
