@@ -48,15 +48,14 @@ BackendStep run(const StepBackendCase& c, const StepProblem& problem, const Back
                           {problem.options.checkpointing, late_rank, late_rank < 0 ? 0 : 1500});
 }
 
-/// Whether the contract rounds below its accumulation somewhere in attention.
-bool rounds(const Contract& contract) {
+/// The largest u of attention's sites; 0 where none is coarser than the accumulation.
+double coarsest_unit(const Contract& contract) {
+  double unit = 0;
   for (const Dtype site : {contract.input, contract.p, contract.ds, contract.o, contract.partial_o,
                            contract.gradient, contract.reduce}) {
-    if (site_unit(contract, site) > 0) {
-      return true;
-    }
+    unit = std::max(unit, site_unit(contract, site));
   }
-  return false;
+  return unit;
 }
 
 StepOutcome<double> monolithic(const StepProblem& problem, const Contract* rounding) {
@@ -92,7 +91,7 @@ CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
   const BackendStep got = run(c, problem, backend);
   const StepOutcome<double> expected = monolithic(problem, nullptr);
   std::optional<StepOutcome<double>> emulated;
-  if (rounds(contract)) {
+  if (coarsest_unit(contract) > 0) {
     emulated = monolithic(problem, &contract);
   }
   CaseResult result;
@@ -105,12 +104,14 @@ CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
     }
   }
   const double units = limits::step_units * (unit_roundoff(contract.accumulate) + limits::unit_f64);
+  int64_t noticed = 0;
   const auto judge = [&](const std::string& tensor, const double* value, const double* right,
                          const double* rounded, int64_t count) {
     double limit = units * largest(right, count);
     double error = 0;
     double product = 0;
     double norm = 0;
+    double gain_variance = 0;
     bool finite = true;
     int64_t worst = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -121,37 +122,46 @@ CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
       product += value[i] * right[i];
       norm += right[i] * right[i];
       if (rounded != nullptr) {
-        limit = std::max(limit, limits::step_emulated * std::abs(rounded[i] - right[i]));
+        const double sample = rounded[i] - right[i];
+        limit = std::max(limit, limits::step_emulated * std::abs(sample));
+        gain_variance += sample * sample * right[i] * right[i];
       }
     }
+    const double gain = norm > 0 ? product / norm : 1;
+    const double gain_limit =
+        std::max(coarsest_unit(contract) / limits::gain_unit_share,
+                 norm > 0 ? limits::gain_deviations * std::sqrt(gain_variance) / norm : 0);
     TensorResult t{tensor, Verdict::pass, Reason::none, {}, ""};
-    t.figures = {{"err_over_h", limit > 0 ? error / limit : error},
-                 {"gain_minus_1", norm > 0 ? product / norm - 1 : 0}};
+    t.figures = {{"err_over_h", limit > 0 ? error / limit : error}, {"gain_minus_1", gain - 1}};
     if (!finite || error > limit) {
       t.verdict = Verdict::fail;
       t.reason = finite ? Reason::bound : Reason::nonfinite;
-      t.detail =
-          join(tensor, " is off by ", error, ", ", error / limit, " times the bound, at element ",
-               worst, ": ", value[worst], " for ", right[worst],
-               "; as a whole it is the right one times ", norm > 0 ? product / norm : 0);
-    } else if (norm > 0 && limit >= 0.01 * largest(right, count)) {
-      t.verdict = Verdict::mistrusted;
-      t.detail = "vacuous: 1.01 times the right answer would pass";
+      t.detail = join(tensor, " is off by ", error, ", ", error / limit,
+                      " times the bound, at element ", worst, ": ", value[worst], " for ",
+                      right[worst], "; as a whole it is the right one times ", gain);
+    } else if (rounded != nullptr && std::abs(gain - 1) > gain_limit) {
+      t.verdict = Verdict::fail;
+      t.reason = Reason::scale;
+      t.detail = join(tensor, " is the right one times ", gain, ", where 1 +- ", gain_limit,
+                      " is allowed");
     }
+    const double off = limits::vacuous_factor - 1;
+    const bool notices =
+        off * largest(right, count) > limit || (rounded != nullptr && norm > 0 && off > gain_limit);
+    noticed += notices ? 1 : 0;
     result.add(std::move(t));
   };
   judge("loss", &got.loss[0], &expected.loss, emulated ? &emulated->loss : nullptr, 1);
   const ParameterTable& table = problem.parameters.table();
-  bool any = false;
+  noticed = 0;
   for (size_t n = 0; n < table.entries().size(); ++n) {
     const ParameterEntry& entry = table.entries()[n];
     judge(entry.name, &got.gradients[0][entry.offset], expected.gradients[n],
           emulated ? emulated->gradients[n] : nullptr, entry.size);
-    any = any || largest(expected.gradients[n], entry.size) > 0;
   }
-  if (!any) {
+  if (noticed == 0) {
     result.verdict = std::max(result.verdict, Verdict::mistrusted);
-    result.detail = "every gradient is zero";
+    result.detail = "vacuous: 1.01 times the right gradients would pass";
   }
   return result;
 }
