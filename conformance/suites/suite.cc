@@ -16,20 +16,6 @@ bool chosen(const std::vector<T>& list, const T& value) {
 
 }  // namespace
 
-std::vector<LayoutCase> selected_layouts(const Selection& selection) {
-  std::vector<LayoutCase> out;
-  for (const int ranks : selection.ranks.empty() ? rank_counts(selection.level) : selection.ranks) {
-    require(ranks >= 1, "the number of ranks is ", ranks, "; it must be at least 1");
-    for (const Scheme scheme : {Scheme::cp, Scheme::bp, Scheme::csbp}) {
-      if (chosen(selection.schemes, scheme)) {
-        const auto more = layout_cases(selection.level, scheme, ranks);
-        out.insert(out.end(), more.begin(), more.end());
-      }
-    }
-  }
-  return out;
-}
-
 std::vector<SuiteCase> select_cases(const Selection& selection) {
   static const std::vector<std::string> tiers{"T0", "T2", "T3"};
   for (const std::string& tier : selection.tiers) {
