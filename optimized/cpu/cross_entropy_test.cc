@@ -159,9 +159,10 @@ double worst(const std::vector<double>& got, const std::vector<double>& expected
     const double error = std::abs(got[i] - expected[i]);
     const double limit = bound[i] + rounding * std::abs(expected[i]);
     const double ratio = error == 0 ? 0 : error / limit;
-    if (!(ratio <= most)) {
-      most = std::isnan(ratio) ? infinity : ratio;
+    if (std::isnan(ratio)) {
+      return infinity;
     }
+    most = std::max(most, ratio);
   }
   return most;
 }
