@@ -10,7 +10,7 @@ namespace {
 using test::AttentionCall;
 using test::AttentionResult;
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Sizes around those of tiles; several KV heads, and one.
 const std::vector<AttentionShape> shapes{{4, 2, 20}, {6, 6, 16}, {5, 1, 33}};
@@ -134,9 +134,9 @@ BOOST_AUTO_TEST_CASE(states) {
     }
     if (none0 && none1) {
       ++empty;
-      BOOST_TEST(row(whole->o, r) == std::vector<double>(4 * 20, 0.0));
+      BOOST_TEST(row(whole->o, r) == std::vector<double>(80, 0.0));
       BOOST_TEST(row(whole->lse, r) == std::vector<double>(4, -infinity));
-      BOOST_TEST(row(whole->dq, r) == std::vector<double>(4 * 20, 0.0));
+      BOOST_TEST(row(whole->dq, r) == std::vector<double>(80, 0.0));
     }
   }
   BOOST_TEST(empty > 0);
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(backward_of_a_row_that_attended_nothing) {
   bdlm_attention_backward_args args = test::backward_args(call, *result, sets);
   driver.expect_ok(driver->attention_backward(driver.context(), &args));
   const auto expected = result->bits();
-  BOOST_TEST(row(result->dq, r) == std::vector<double>(4 * 20, 0.0));
+  BOOST_TEST(row(result->dq, r) == std::vector<double>(80, 0.0));
   for (test::HostTensor* tensor : {&result->o, &call.d_o, &call.q}) {
     set_row(*tensor, r, std::numeric_limits<double>::quiet_NaN());
   }

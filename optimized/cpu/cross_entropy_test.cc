@@ -149,6 +149,8 @@ Bounds bounds(const Case& c, const std::vector<double>& h, const std::vector<dou
   return b;
 }
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 /// The largest |got - expected| / bound; infinite where a bound of 0 is not kept.
 double worst(const std::vector<double>& got, const std::vector<double>& expected,
              const std::vector<double>& bound, double rounding) {
@@ -157,7 +159,10 @@ double worst(const std::vector<double>& got, const std::vector<double>& expected
     const double error = std::abs(got[i] - expected[i]);
     const double limit = bound[i] + rounding * std::abs(expected[i]);
     const double ratio = error == 0 ? 0 : error / limit;
-    most = std::max(most, std::isnan(ratio) ? std::numeric_limits<double>::infinity() : ratio);
+    if (std::isnan(ratio)) {
+      return infinity;
+    }
+    most = std::max(most, ratio);
   }
   return most;
 }

@@ -25,6 +25,8 @@ double relative_limit() {
   return limits::step_relative / limits::unit_f64 * unit_roundoff(Dtype::fp32);
 }
 
+constexpr double largest_double = std::numeric_limits<double>::max();
+
 struct Named {
   std::string name;
   CaseOptions options;
@@ -87,8 +89,8 @@ double worst_error(const test::StepCall& call, const StepResult<double>& expecte
     for (size_t i = 0; i < right.size(); ++i) {
       largest = std::max(largest, std::abs(right[i]));
       const double got = call.gradient(n).at(static_cast<int64_t>(i));
-      error = std::max(error, std::isnan(got) ? std::numeric_limits<double>::infinity()
-                                              : std::abs(got - right[i]));
+      const double difference = std::abs(got - right[i]);
+      error = std::max(error, std::isnan(got) ? largest_double : difference);
     }
     BOOST_TEST(largest > 0, what << ' ' << entry.name);
     BOOST_TEST(error <= relative_limit() * largest,
