@@ -129,10 +129,11 @@ inline constexpr double logit_gradient_roundings = 6;
 
 // Whole steps (step_backend_suite.cc).
 
-/// A step is a smooth function of its inputs, so rounding errors are proportional to u: what T3
-/// allows in double, in units of u and of the tensor's largest value, is allowed in any format of
-/// the accumulation: 1801 u. The float backend under every scheme comes to 0.07 of it.
-inline constexpr double step_units = step_relative / unit_f64;
+// A step is a smooth function of its inputs, so rounding errors are proportional to u: what T3
+// allows in double (step_relative, step_reordered) is allowed in any format of the accumulation,
+// times the ratio of its u to 2^-53: 1801 u of the tensor's largest value. The float backend under
+// every scheme comes to 0.07 of it.
+
 /// Under a contract that rounds more: times the error of the reference that rounds at its sites.
 inline constexpr double step_emulated = 1.25;
 

@@ -23,6 +23,7 @@
 
 #include <stdint.h>
 
+/* NOLINTBEGIN(readability-identifier-naming): names of C */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -361,5 +362,6 @@ BDLM_EXPORT const bdlm_backend* bdlm_plugin(void);
 #ifdef __cplusplus
 }
 #endif
+/* NOLINTEND(readability-identifier-naming) */
 
 #endif /* BDLM_PLUGIN_H */

@@ -2,6 +2,8 @@
 
 #include "conformance/plugin/tensors.h"
 
+#include <dlfcn.h>
+
 #include <boost/test/unit_test.hpp>
 #include <csetjmp>
 #include <csignal>
@@ -304,6 +306,22 @@ BOOST_AUTO_TEST_CASE(a_device_without_memory_is_an_error_of_the_backend) {
                           });
     BOOST_TEST(tensors.check() == "");
   }
+}
+
+BOOST_FIXTURE_TEST_CASE(memory_of_the_device_is_given_back, BothPlaces) {
+  void* library = dlopen(faulty_plugin().c_str(), RTLD_NOW | RTLD_NOLOAD);
+  BOOST_REQUIRE(library != nullptr);
+  const auto blocks = reinterpret_cast<int64_t (*)()>(dlsym(library, "faulty_blocks"));
+  {
+    CallTensors tensors(*device);
+    tensors.output("o", Dtype::fp32, {4});
+    tensors.workspace(10);
+    // Arrays stay on the host.
+    tensors.host_array("intervals", std::vector<int64_t>{1, 2});
+    BOOST_TEST(blocks() == 2);
+  }
+  BOOST_TEST(blocks() == 0);
+  dlclose(library);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
