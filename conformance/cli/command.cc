@@ -37,7 +37,17 @@ std::vector<Scheme> parse_schemes(const std::vector<std::string>& names,
   }
   std::vector<Scheme> out;
   for (const std::string& text : names) {
-    const Scheme scheme = parse_scheme(text);
+    const auto named =
+        std::find_if(all.begin(), all.end(), [&](Scheme known) { return text == name(known); });
+    if (named == all.end()) {
+      std::string allowed;
+      for (const Scheme known : all) {
+        allowed += join(name(known), ", ");
+      }
+      throw InputError(join("--scheme has '", printable(text), "'; allowed are ", allowed,
+                            names.size() > 1 ? "or all by itself" : "or all"));
+    }
+    const Scheme scheme = *named;
     if (std::find(out.begin(), out.end(), scheme) == out.end()) {
       out.push_back(scheme);
     }

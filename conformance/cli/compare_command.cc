@@ -91,8 +91,9 @@ void add_compare_command(CLI::App& app, int& status) {
               "Layers whose roundings meet in a tensor; default 1");
   add_integer(*command, "--terms", options->terms, 1, int64_t{1} << 40,
               "Terms of the longest sum behind an element; default 4096");
-  command->add_flag("--strict", options->strict, "As for verify");
-  command->add_flag("-v,--verbose", options->verbose, "Tensors that pass, too");
+  command->add_flag("--strict", options->strict, "As for verify")->disable_flag_override();
+  command->add_flag("-v,--verbose", options->verbose, "Tensors that pass, too")
+      ->disable_flag_override();
   add_text(*command, "--json", options->json, "Write one JSON document; - is standard output");
   add_text(*command, "--junit", options->junit, "Write JUnit XML; - is standard output");
   command->callback([options, &status] { status = compare(*options); });

@@ -93,11 +93,15 @@ void add_golden_command(CLI::App& app, int& status) {
     add_text(*with_case, "--case", options->ids, "Only ids that match this glob");
   }
   add_text(*gen_command, "--out", options->out, "The folder to write to")->required();
-  gen_command->add_flag("--inputs-only", options->inputs_only, "Without what is expected");
-  gen_command->add_flag("--manifest", options->manifest,
-                        "The whole folder of a version: families, manifest.json");
+  gen_command->add_flag("--inputs-only", options->inputs_only, "Without what is expected")
+      ->disable_flag_override();
+  gen_command
+      ->add_flag("--manifest", options->manifest,
+                 "The whole folder of a version: families, manifest.json")
+      ->disable_flag_override();
   add_text(*check_command, "--golden", options->folder, "The folder; default golden/v1");
-  check_command->add_flag("--all", options->all, "Those too that are not stored");
+  check_command->add_flag("--all", options->all, "Those too that are not stored")
+      ->disable_flag_override();
   list_command->callback([options, &status] { status = list(*options); });
   gen_command->callback([options, &status] { status = gen(*options); });
   check_command->callback([options, &status] { status = check(*options); });

@@ -3,6 +3,8 @@
 // Exit status: 0 right, 1 something judged is wrong, 2 the input is wrong or a file cannot be
 // written.
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <csignal>
 #include <exception>
@@ -71,12 +73,23 @@ void on_signal(int signal) {
   std::raise(signal);
 }
 
+/// Takes the place of standard streams that the caller has closed, so that no file that is opened
+/// later becomes one of them. What is written to these is an error.
+void occupy_closed_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (fcntl(stream, F_GETFD) < 0) {
+      static_cast<void>(open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY));
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_closed_streams();
   // A limit on file sizes is an error to report, not a reason to die.
   std::signal(SIGXFSZ, SIG_IGN);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU, SIGALRM}) {
     std::signal(signal, on_signal);
   }
   try {

@@ -5,8 +5,10 @@
 #include <optional>
 
 #include "conformance/cli/command.h"
+#include "conformance/cli/embedded_backends.h"
 #include "conformance/cli/options.h"
 #include "conformance/cli/run_in_order.h"
+#include "conformance/mutants/backend_mutation.h"
 #include "conformance/mutants/compare_rules.h"
 #include "conformance/mutants/mutation.h"
 #include "conformance/report/case_id.h"
@@ -26,13 +28,41 @@ struct Options {
   std::string json;
 };
 
-std::vector<Mutant> chosen_mutants(const std::string& glob) {
-  std::vector<Mutant> out;
-  std::string example;
+/// A mutant of the reference or of a backend.
+struct Target {
+  std::string name, kind, what;
+  std::function<MutantResult(bool every_tier)> judge;
+};
+
+/// The reference's own, and where the program has a backend those around it.
+std::vector<Target> all_targets(const std::vector<SuiteCase>& cases) {
+  std::vector<Target> out;
   for (Mutant& mutant : all_mutants()) {
-    example = mutant.name;
-    if (glob_match(glob, mutant.name)) {
-      out.push_back(std::move(mutant));
+    const auto shared = std::make_shared<const Mutant>(std::move(mutant));
+    out.push_back({shared->name, shared->kind, shared->what, [shared, &cases](bool every_tier) {
+                     return judge_mutant(*shared, cases, every_tier);
+                   }});
+  }
+  if (!embedded_backend_names().empty()) {
+    for (BackendMutant& mutant : backend_mutants()) {
+      const auto shared = std::make_shared<const BackendMutant>(std::move(mutant));
+      out.push_back({shared->name, shared->kind, shared->what, [shared](bool every_tier) {
+                       const std::unique_ptr<Backend> right =
+                           find_backend(embedded_backend_names().front());
+                       return judge_backend_mutant(*shared, right->entries(), every_tier);
+                     }});
+    }
+  }
+  return out;
+}
+
+std::vector<Target> chosen_targets(const std::string& glob, const std::vector<SuiteCase>& cases) {
+  std::vector<Target> out;
+  std::string example;
+  for (Target& target : all_targets(cases)) {
+    example = target.name;
+    if (glob_match(glob, target.name)) {
+      out.push_back(std::move(target));
     }
   }
   require(!out.empty(), "--mutant is '", printable(glob), "', which no mutant matches; one is ",
@@ -45,7 +75,15 @@ std::string padded(std::string text, size_t width) {
   return text;
 }
 
-const std::vector<std::string> tiers{"T0", "T2", "T3"};
+const std::vector<std::string> tiers{"T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"};
+
+std::string join_words(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) {
+    out += ' ' + padded(word, 8);
+  }
+  return out.substr(1);
+}
 
 /// What a tier said: the reason of a FAIL, the verdict of anything else, "-" where all passed.
 std::string word_of(const MutantResult& result, const std::string& tier) {
@@ -62,7 +100,7 @@ void print(std::ostream& out, const MutantResult& result, bool matrix) {
   std::string line = join(padded(result.name, 28), ' ', padded(result.kind, 19));
   if (matrix) {
     for (const std::string& tier : tiers) {
-      line += ' ' + padded(word_of(result, tier), 9);
+      line += ' ' + padded(word_of(result, tier), 8);
     }
   } else if (result.kills.empty()) {
     line += " SURVIVED: " + result.what;
@@ -117,29 +155,26 @@ int mutate(const Options& options) {
   if (!options.json.empty()) {
     sink.emplace(options.json, std::cout);
   }
-  const std::vector<Mutant> mutants = chosen_mutants(options.mutants);
+  const std::vector<SuiteCase> cases = mutation_cases();
+  const std::vector<Target> mutants = chosen_targets(options.mutants, cases);
   std::ostream& out = is_standard_output(options.json) ? std::cerr : std::cout;
   if (options.list) {
-    for (const Mutant& mutant : mutants) {
+    for (const Target& mutant : mutants) {
       out << padded(mutant.name, 28) << ' ' << padded(mutant.kind, 19) << ' ' << mutant.what
           << '\n';
     }
     return 0;
   }
-  const std::vector<SuiteCase> cases = mutation_cases();
   const int jobs = job_count(options.jobs);
   check_right_code(cases, jobs);
   out << padded("mutant", 28) << ' ' << padded("class", 19) << ' '
-      << (options.matrix ? "T0        T2        T3" : "by reason    diagnosis") << '\n';
+      << (options.matrix ? join_words(tiers) : "by reason    diagnosis") << '\n';
   out << padded("none", 28) << ' ' << padded("", 19)
-      << (options.matrix ? " -         -         -"
-                         : join(" -  all of ", cases.size(), " cases pass"))
-      << '\n';
+      << (options.matrix ? "" : join(" -  all of ", cases.size(), " cases pass")) << '\n';
   std::vector<MutantResult> results;
   int64_t killed = 0;
   run_in_order(
-      mutants.size(), jobs,
-      [&](size_t i) { return judge_mutant(mutants[i], cases, options.matrix); },
+      mutants.size(), jobs, [&](size_t i) { return mutants[i].judge(options.matrix); },
       [&](MutantResult result) {
         killed += result.kills.empty() ? 0 : 1;
         print(out, result, options.matrix);
@@ -167,10 +202,14 @@ void add_mutate_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("mutate", "Plant faults in right code and see that the suite finds them");
   add_text(*command, "--mutant", options->mutants, "Only mutants whose name matches this glob");
-  command->add_flag("--matrix", options->matrix, "Every tier on every mutant: a table");
-  command->add_flag("--list", options->list, "Print the mutants and run nothing");
-  command->add_flag("--compare-rules", options->compare_rules,
-                    "What allclose and two other usual rules say of numeric faults, and the judge");
+  command->add_flag("--matrix", options->matrix, "Every tier on every mutant: a table")
+      ->disable_flag_override();
+  command->add_flag("--list", options->list, "Print the mutants and run nothing")
+      ->disable_flag_override();
+  command
+      ->add_flag("--compare-rules", options->compare_rules,
+                 "What allclose and two other usual rules say of numeric faults, and the judge")
+      ->disable_flag_override();
   add_integer(*command, "--jobs", options->jobs, 0, 256,
               "Mutants beside each other; 0, the default, is one a core");
   add_text(*command, "--json", options->json, "Write one JSON document; - is standard output");

@@ -117,13 +117,10 @@ std::vector<Row> rows_of(const Options& options, const StepSettings& settings,
   std::vector<Row> rows;
   const OwnershipOptions how{parse_assignment(options.assignment), settings.clean_loss > 0,
                              settings.config.rules};
+  // Monolithic is always there: it is what the others are held against.
   for (const Scheme scheme :
        parse_schemes(options.schemes, {Scheme::cp, Scheme::bp, Scheme::csbp})) {
     for (const int p : ranks) {
-      if (scheme == Scheme::monolithic) {
-        // Always there: it is what the others are held against.
-        throw InputError("--scheme has monolithic; allowed are cp, bp, csbp, or all");
-      }
       rows.push_back({divide(settings.sequence, scheme, p, how), {}, 0, 0, ""});
     }
   }
@@ -363,8 +360,10 @@ void add_prove_command(CLI::App& app, int& status) {
            "masked_block (the default) or complementary_views");
   add_number(*command, "--clean-loss", options->clean_loss, 0, 1e6,
              "Weight of the clean next-token loss; needs --clean token-causal");
-  command->add_flag("--checkpointing", options->checkpointing,
-                    "Compute each layer's activations again in the backward");
+  command
+      ->add_flag("--checkpointing", options->checkpointing,
+                 "Compute each layer's activations again in the backward")
+      ->disable_flag_override();
   add_integer(*command, "--seed", options->seed, 0, std::numeric_limits<int64_t>::max(),
               "Seed of parameters and draws; default 1");
   add_text(*command, "--transport", options->transport,

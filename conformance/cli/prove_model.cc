@@ -126,13 +126,18 @@ void check_memory(const DenseConfig& config, int64_t length, int ranks, int view
   // Weights (of every process), the gradients of two monolithic steps, and those of every rank;
   // what the rows of both streams keep of every layer, one view at a time; logits of a chunk of
   // rows; and the allocator's share.
-  const auto parameters = static_cast<double>(ParameterTable(config).size());
+  const auto d = [](int64_t n) { return static_cast<double>(n); };
+  // In floating point: sizes from a file may be beyond what 64 bits count.
+  const double layer =
+      d(config.hidden) * (2 * d(config.q_heads) + 2 * d(config.kv_heads)) * d(config.head_dim) +
+      3 * d(config.hidden) * d(config.mlp);
+  const double parameters = d(config.layers) * layer + 2 * d(config.vocab) * d(config.hidden);
   const double copies = 3.0 + ranks + (processes ? ranks - 1 : 0);
-  const double rows = 2.0 * static_cast<double>(length);
-  const double row = 8.0 * static_cast<double>(config.layers) *
-                     static_cast<double>(4 * config.hidden + 3 * config.mlp +
-                                         6 * (config.q_heads + config.kv_heads) * config.head_dim);
-  const double logits = 8.0 * 256 * static_cast<double>(config.vocab) * (1 + views);
+  const double rows = 2 * d(length);
+  const double row = 8 * d(config.layers) *
+                     (4 * d(config.hidden) + 3 * d(config.mlp) +
+                      6 * (d(config.q_heads) + d(config.kv_heads)) * d(config.head_dim));
+  const double logits = 8.0 * 256 * d(config.vocab) * (1 + views);
   const double needed = 1.2 * (8 * parameters * copies + 2 * rows * row + logits);
   constexpr double gib = 1024.0 * 1024.0 * 1024.0;
   require(needed <= available, "the proof needs about ", needed / gib, " GiB, and ",

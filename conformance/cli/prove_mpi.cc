@@ -54,8 +54,8 @@ int MpiRanks::guarded(const std::function<int()>& body) {
     print_error(error.what());
     return 2;
   } catch (const FileError& error) {
+    // The others do not know: files are rank 0's.
     print_error(error.what());
-    return 2;
   } catch (const std::bad_alloc&) {
     std::cerr << "bdlm: rank " << rank() << ": out of memory" << std::endl;
   } catch (const std::exception& error) {

@@ -25,7 +25,8 @@ class MpiRanks {
   StepRun run(const StepProblem& problem, const Ownership& ownership);
 
   /// Runs `body`. An error of the input is printed by the first rank alone, and its status is 2;
-  /// any other error ends all processes.
+  /// any other error, such as one of a file, which is the first
+  /// rank's alone, ends all processes.
   int guarded(const std::function<int()>& body);
 
  private:

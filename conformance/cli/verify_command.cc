@@ -87,9 +87,12 @@ void add_verify_command(CLI::App& app, int& status) {
            "Judge the outputs for golden vectors in this folder, ID.safetensors, instead");
   add_text(*command, "--golden", options->golden,
            "With --outputs: the folder of vectors; default golden/v1, or made anew");
-  command->add_flag("--strict", options->strict, "MISTRUSTED, SKIPPED and UNSUPPORTED fail too");
-  command->add_flag("--list", options->list, "Print the ids and run nothing");
-  command->add_flag("-v,--verbose", options->verbose, "A line for every tensor");
+  command->add_flag("--strict", options->strict, "MISTRUSTED, SKIPPED and UNSUPPORTED fail too")
+      ->disable_flag_override();
+  command->add_flag("--list", options->list, "Print the ids and run nothing")
+      ->disable_flag_override();
+  command->add_flag("-v,--verbose", options->verbose, "A line for every tensor")
+      ->disable_flag_override();
   add_text(*command, "--json", options->json, "Write one JSON document; - is standard output");
   add_text(*command, "--jsonl", options->jsonl,
            "Write a JSON line a case, in place and as they come; - is standard output");

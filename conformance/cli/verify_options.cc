@@ -72,6 +72,13 @@ std::string rerun_options(const VerifyOptions& options) {
   if (options.level != "quick") {
     add("--level", options.level);
   }
+  if (!options.ranks.empty()) {
+    std::string ranks;
+    for (const int n : options.ranks) {
+      ranks += join(ranks.empty() ? "" : ",", n);
+    }
+    add("--ranks", ranks);
+  }
   return out;
 }
 

@@ -22,7 +22,7 @@ int verify_outputs(const VerifyOutputsOptions& options) {
   }
   std::optional<ReportSink> json;
   std::optional<ReportSink> junit;
-  std::optional<LineSink> lines;
+  std::optional<ReportSink> lines;
   if (!options.json.empty()) {
     json.emplace(options.json, std::cout);
   }

@@ -42,7 +42,7 @@ class VerifyReport {
   const VerifyOptions& options_;
   std::ostream& out_;
   std::optional<ReportSink> json_, junit_;
-  std::optional<LineSink> lines_;
+  std::optional<ReportSink> lines_;
   KnownFailures known_;
   std::string today_;
   std::optional<Table> table_;

@@ -105,7 +105,7 @@ class StepWriter {
         return name;
       }
     }
-    const std::string fresh = "shards" + std::to_string(shards_.size());
+    std::string fresh = "shards" + std::to_string(shards_.size());
     shards_[fresh] = json;
     return fresh;
   }

@@ -1,6 +1,7 @@
 #pragma once
 // A folder for one test.
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 

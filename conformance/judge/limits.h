@@ -107,4 +107,33 @@ inline constexpr double compare_marginal = 4;
 /// Rows of another order are looked for in tensors of up to so many rows.
 inline constexpr int64_t compare_rows = 65536;
 
+// T1: the probe (probe.h).
+
+/// A multiplicity is the nearest integer to what is measured, and the rest is below this. In bf16 a
+/// payload is seen through the rounding of O: |O| <= max|f|, and a pair is read where its payload
+/// is at least probe_payload max|f| from the row's mean, so the rest is at most 2^-8 /
+/// probe_payload = 0.125 and what dS and dQ round.
+inline constexpr double probe_residual = 0.25;
+inline constexpr double probe_payload = 1.0 / 32;
+
+// LSE merges (merge_suite.cc) and cross-entropy (cross_entropy_bound.h).
+
+/// Roundings of one merged output besides exp: 1 + w, its quotient, a product, the sum.
+inline constexpr double merge_roundings = 4;
+/// Relative error of tanh, in u, with the division before and the product behind it: device
+/// functions have up to 2 ulp.
+inline constexpr double tanh_roundings = 8;
+/// Roundings of a logit's gradient besides those of p: p - 1, the slope, weight times upstream, two
+/// products.
+inline constexpr double logit_gradient_roundings = 6;
+
+// Whole steps (step_backend_suite.cc).
+
+/// A step is a smooth function of its inputs, so rounding errors are proportional to u: what T3
+/// allows in double, in units of u and of the tensor's largest value, is allowed in any format of
+/// the accumulation: 1801 u. The float backend under every scheme comes to 0.07 of it.
+inline constexpr double step_units = step_relative / unit_f64;
+/// Under a contract that rounds more: times the error of the reference that rounds at its sites.
+inline constexpr double step_emulated = 1.25;
+
 }  // namespace bdlm::limits

@@ -149,8 +149,11 @@ void TensorImage::fill(std::span<const double> values) {
   for (size_t i = 0; i < values.size(); ++i) {
     const uint64_t bits = encode(values[i], dtype_);
     const double back = decode(bits, dtype_);
-    require(back == values[i] || (back != back && values[i] != values[i]), title(), ": value ", i,
-            " is ", values[i], ", which is no number of its format of ", int{dtype_.bits}, " bits");
+    // The message is made only where it is needed: this is run for every element.
+    if (back != values[i] && (back == back || values[i] == values[i])) {
+      throw InputError(join(title(), ": value ", i, " is ", values[i],
+                            ", which is no number of its format of ", int{dtype_.bits}, " bits"));
+    }
     store(bits, element_bytes(), before_.data() + at(static_cast<int64_t>(i)));
   }
 }

@@ -225,32 +225,8 @@ void ReportSink::close() {
   }
 }
 
-LineSink::LineSink(const std::string& path, std::ostream& standard_output)
-    : stream_(&standard_output), shown_("standard output") {
-  if (!is_standard_output(path)) {
-    shown_ = printable(path, 400);
-    errno = 0;
-    file_.open(path, std::ios::binary | std::ios::trunc);
-    require<FileError>(file_.is_open(), shown_, ": cannot write: ", std::strerror(errno));
-    stream_ = &file_;
-  }
-}
-
-void LineSink::write(std::string_view line) {
-  errno = 0;
-  *stream_ << line << std::flush;
-  require<FileError>(stream_->good(), shown_, ": cannot write: ", std::strerror(errno));
-}
-
-void LineSink::close() {
-  if (file_.is_open()) {
-    file_.close();
-    require<FileError>(file_.good(), shown_, ": cannot close: ", std::strerror(errno));
-  }
-}
-
 bool is_standard_output(const std::string& path) {
-  return path == "-" || path == "/dev/stdout";
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
 }
 
 void check_report_paths(const std::vector<std::string>& paths) {

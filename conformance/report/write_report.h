@@ -54,23 +54,6 @@ class ReportSink {
   std::unique_ptr<OutputFile> file_;
 };
 
-/// Where JSON lines go: a file, written in place and line by line, so that a run that is stopped
-/// leaves what it had; or for "-" the given stream. Errors are FileErrors.
-class LineSink {
- public:
-  LineSink(const std::string& path, std::ostream& standard_output);
-
-  /// Appends a line and hands it to the system.
-  void write(std::string_view line);
-  /// Throws if anything was lost.
-  void close();
-
- private:
-  std::ofstream file_;
-  std::ostream* stream_;
-  std::string shown_;
-};
-
 /// "-", or the name under which the system gives the same.
 bool is_standard_output(const std::string& path);
 

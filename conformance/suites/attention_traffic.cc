@@ -1,7 +1,6 @@
 #include "conformance/suites/attention_traffic.h"
 
 #include "reference/base/error.h"
-#include "reference/layout/ledger.h"
 
 namespace bdlm {
 
@@ -24,13 +23,13 @@ Architecture attention_model(const std::vector<LayerRule>& rules, const Attentio
 }
 
 std::vector<int64_t> ledger_bytes(const LayoutCase& layout, const AttentionShape& shape,
-                                  int64_t element_bytes) {
+                                  const ElementBytes& bytes) {
   const Architecture one = attention_model({layout.rule}, shape);
   LedgerOptions options;
   options.scheme = layout.scheme;
   options.ranks = layout.ranks;
   options.blocks_of_rank = layout.ownership().blocks;
-  options.bytes = {element_bytes, element_bytes, element_bytes};
+  options.bytes = bytes;
   options.checkpointing = Checkpointing::none;
   options.clean_rule = layout.rule.clean;
   const Ledger ledger = make_ledger(one, layout.shape.sequence, options);

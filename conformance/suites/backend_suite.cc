@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "conformance/suites/backend_attention_suite.h"
+#include "conformance/report/case_id.h"
+#include "conformance/suites/backend_failure.h"
 #include "reference/base/error.h"
 #include "reference/base/text.h"
 
@@ -18,7 +19,14 @@ bool chosen(const std::vector<T>& list, const T& value) {
 }  // namespace
 
 std::vector<BackendCase> backend_cases(const Selection& selection) {
-  return backend_attention_cases(selection);
+  std::vector<BackendCase> out;
+  for (const auto make : {probe_cases, merge_cases, cross_entropy_cases, statistical_cases,
+                          step_backend_cases, metamorphic_cases, hygiene_cases}) {
+    for (BackendCase& c : make(selection)) {
+      out.push_back(std::move(c));
+    }
+  }
+  return out;
 }
 
 std::vector<BackendCase> select_backend_cases(const Selection& selection) {
@@ -47,6 +55,8 @@ CaseResult run_case(const BackendCase& backend_case, const Backend& backend) {
   CaseResult result;
   try {
     result = backend_case.run(backend);
+  } catch (const BackendFailure& failure) {
+    result = failure.result();
   } catch (const std::exception& error) {
     result = {};
     result.verdict = Verdict::crash;
@@ -56,6 +66,12 @@ CaseResult run_case(const BackendCase& backend_case, const Backend& backend) {
   result.tier = backend_case.tier;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
+}
+
+void require_call(const char* entry, const CallStatus& status, const std::string& violation) {
+  if (std::optional<CaseResult> result = unjudged(entry, status, violation)) {
+    throw BackendFailure(std::move(*result));
+  }
 }
 
 std::optional<CaseResult> unjudged(const std::string& entry, const CallStatus& status,

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "reference/base/error.h"
+#include "reference/base/text.h"
 
 namespace bdlm {
 namespace {
@@ -14,20 +15,6 @@ bool chosen(const std::vector<T>& list, const T& value) {
 }
 
 }  // namespace
-
-std::vector<LayoutCase> selected_layouts(const Selection& selection) {
-  std::vector<LayoutCase> out;
-  for (const int ranks : selection.ranks.empty() ? rank_counts(selection.level) : selection.ranks) {
-    require(ranks >= 1, "the number of ranks is ", ranks, "; it must be at least 1");
-    for (const Scheme scheme : {Scheme::cp, Scheme::bp, Scheme::csbp}) {
-      if (chosen(selection.schemes, scheme)) {
-        const auto more = layout_cases(selection.level, scheme, ranks);
-        out.insert(out.end(), more.begin(), more.end());
-      }
-    }
-  }
-  return out;
-}
 
 std::vector<SuiteCase> select_cases(const Selection& selection) {
   static const std::vector<std::string> tiers{"T0", "T2", "T3"};
@@ -53,9 +40,9 @@ std::vector<SuiteCase> select_cases(const Selection& selection) {
   add("T2", exact_cases);
   add("T3", double_cases);
   add("T3", step_cases);
-  require(!out.empty(),
-          "no case of this level, tier, scheme, ranks and id is there; ids look like ", example,
-          ", and --case takes * and ?");
+  require(!out.empty(), "no case of these tiers, schemes and ranks has an id that matches '",
+          printable(selection.ids), "'; ids look like ", example,
+          ", a glob takes * ? [a-f] [!a-f], and --list shows the ids of a level");
   return out;
 }
 

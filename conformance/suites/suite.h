@@ -7,6 +7,7 @@
 
 #include "conformance/report/report.h"
 #include "conformance/suites/layout_case.h"
+#include "conformance/suites/selection.h"
 #include "conformance/suites/subject.h"
 
 namespace bdlm {
@@ -22,16 +23,6 @@ struct SuiteCase {
   std::function<CaseResult(const Subject&)> run;
   /// Whether it judges a training step, not only plans or an attention layer.
   bool whole_step = false;
-};
-
-/// A choice of cases; empty lists choose all.
-struct Selection {
-  Level level = Level::quick;
-  /// A glob over ids.
-  std::string ids = "*";
-  std::vector<std::string> tiers;
-  std::vector<Scheme> schemes;
-  std::vector<int> ranks;
 };
 
 /// T0: plans as integers.
@@ -51,8 +42,5 @@ std::vector<SuiteCase> select_cases(const Selection& selection);
 
 /// Runs a case. What it throws becomes a CRASH with the error's text.
 CaseResult run_case(const SuiteCase& suite_case, const Subject& subject = {});
-
-/// The schemes and ranks of a selection, each with its layouts.
-std::vector<LayoutCase> selected_layouts(const Selection& selection);
 
 }  // namespace bdlm

@@ -84,13 +84,21 @@ BOOST_AUTO_TEST_CASE(gaussian_data_passes) {
   }
 }
 
+// Every kind of data on every other shape, in turn.
 BOOST_AUTO_TEST_CASE(data_that_breaks_kernels_does_not_fail) {
+  const std::vector<JudgedShape> all = judged_shapes();
   for (const bdlm_backend* backend : {bdlm_cpu_backend(), bdlm_cpu_bf16_backend()}) {
+    size_t first = 0;
     for (const DataKind kind :
          {DataKind::scores_80, DataKind::scores_1e4, DataKind::local_above, DataKind::local_below,
           DataKind::equal_maxima, DataKind::cancelling}) {
+      std::vector<JudgedShape> shapes;
+      for (size_t i = first % 2; i < all.size(); i += 2) {
+        shapes.push_back(all[i]);
+      }
+      ++first;
       double bound = 0;
-      judge(backend, judged_shapes(), kind, 1, bound);
+      judge(backend, shapes, kind, 1, bound);
       std::printf("%s %s: largest err/H %.3f\n", backend->name, name(kind), bound);
     }
   }

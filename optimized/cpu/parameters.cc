@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "optimized/cpu/panel_product.h"
 #include "reference/base/error.h"
 
 namespace bdlm::cpu {
@@ -76,7 +75,7 @@ ParameterList::ParameterList(const Model& model) {
 
 size_t ParameterList::add_matrix(const std::string& name, int64_t rows, int64_t columns) {
   entries_.push_back({name, rows, columns, false, size_});
-  size_ += round_up(rows * columns, panel_width);
+  size_ += rows * columns;
   return entries_.size() - 1;
 }
 

@@ -45,7 +45,7 @@ class ParameterList {
     std::string name;
     int64_t rows, columns;  // of a vector: 1 and its size
     bool vector;
-    int64_t offset;  // in flat storage, a multiple of 16
+    int64_t offset;  // in flat storage
   };
   const std::vector<Entry>& entries() const { return entries_; }
   /// Floats of flat storage.

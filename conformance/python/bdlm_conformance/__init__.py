@@ -9,7 +9,14 @@
 See `judge_attention` for what `my_attention` is called with.
 """
 
-from .judge import Result, judge_attention, judge_outputs, judge_values
+from .judge import (
+    Result,
+    judge_attention,
+    judge_cross_entropy,
+    judge_merge,
+    judge_outputs,
+    judge_values,
+)
 from .philox import gaussian, philox4x32, round_to_bf16
 from .safetensors import SafetensorsError, read_safetensors, write_safetensors
 from .vectors import Vector, attention_vectors, load_vectors, make_attention_inputs
@@ -21,6 +28,8 @@ __all__ = [
     "attention_vectors",
     "gaussian",
     "judge_attention",
+    "judge_cross_entropy",
+    "judge_merge",
     "judge_outputs",
     "judge_values",
     "load_vectors",

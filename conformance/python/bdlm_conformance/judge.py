@@ -133,6 +133,26 @@ def judge_outputs(vector, outputs):
     return results
 
 
+def judge_merge(merge, vector):
+    """Calls `merge(o_a, lse_a, o_b, lse_b)` -> o, lse part by part: o (R, H, D), lse (R, H)."""
+    o_parts, lse_parts = (vector.inputs[name] for name in ("o_parts", "lse_parts"))
+    o, lse = o_parts[0], lse_parts[0]
+    for o_next, lse_next in zip(o_parts[1:], lse_parts[1:]):
+        o, lse = merge(o, lse, o_next, lse_next)
+    return judge_outputs(vector, {"o": o, "lse": lse})
+
+
+def judge_cross_entropy(cross_entropy, vector):
+    """Calls `cross_entropy(hidden, head, labels, row_weights, softcap, excluded, upstream)`.
+
+    Returns row_loss (R), d_hidden (R, E), d_head (V, E), as golden/README.md defines them.
+    """
+    tensors = [vector.inputs[name] for name in ("hidden", "head", "labels", "row_weights")]
+    numbers = [vector.entry[name] for name in ("softcap", "excluded", "upstream")]
+    returned = cross_entropy(*tensors, *numbers)
+    return judge_outputs(vector, dict(zip(("row_loss", "d_hidden", "d_head"), returned)))
+
+
 def judge_attention(attention, vector, convert=lambda array: array):
     """Calls `attention(q, key_sets, intervals, scale, d_o)` on a vector and judges what it returns.
 

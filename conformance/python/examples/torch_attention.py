@@ -30,10 +30,11 @@ def attention(q, key_sets, intervals, scale, d_o):
         at = torch.arange(len(k), device=q.device)
         seen.append((i[:, :1] <= at) & (at < i[:, 1:]))
     seen = torch.cat(seen, dim=1)[:, None, :]
-    s = scale * torch.einsum("rhd,khd->rhk", q, keys)
-    lse = torch.logsumexp(s.masked_fill(~seen, -torch.inf), dim=2)
-    safe = torch.where(torch.isfinite(lse), lse, 0)
-    p = torch.where(seen, torch.exp(s - safe[:, :, None]), 0)
+    some = seen.any(dim=2, keepdim=True)
+    s = (scale * torch.einsum("rhd,khd->rhk", q, keys)).masked_fill(~seen, -torch.inf)
+    s = s.masked_fill(~some, 0)  # a row without keys: any finite scores, weighted by nothing
+    p = torch.softmax(s, dim=2) * seen
+    lse = torch.logsumexp(s, dim=2).masked_fill(~some[:, :, 0], -torch.inf)
     o = torch.einsum("rhk,khd->rhd", p, values)
     dq, dk0, dv0, dk1, dv1 = torch.autograd.grad(o, leaves, d_o)
     return o, lse, dq, [(dk0, dv0), (dk1, dv1)]

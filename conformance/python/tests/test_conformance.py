@@ -112,6 +112,77 @@ class Judging(unittest.TestCase):
         self.assertEqual([r.verdict for r in results if r.tensor == "lse"], ["FAIL"])
 
 
+def merge(o_a, lse_a, o_b, lse_b):
+    """In float32, as the document defines it."""
+    lse = np.empty_like(lse_a)
+    o = np.empty_like(o_a)
+    for at in np.ndindex(lse_a.shape):
+        (x, a), (y, b) = (o_a[at], lse_a[at]), (o_b[at], lse_b[at])
+        if np.isnan(a) or np.isnan(b) or np.inf in (a, b):
+            o[at], lse[at] = np.nan, np.nan
+        elif -np.inf in (a, b):
+            empty = a == b
+            o[at] = 0 if empty else (y if a == -np.inf else x)
+            lse[at] = max(a, b)
+        else:
+            if a < b:
+                x, y, a, b = y, x, b, a
+            w = np.exp(b - a)
+            o[at] = x * (1 / (1 + w)) + y * (w / (1 + w))
+            lse[at] = a + np.log1p(w)
+    return o, lse
+
+
+def cross_entropy(hidden, head, labels, weights, softcap, excluded, upstream):
+    """In float32, by the formulas."""
+    x = hidden @ head.T
+    slope = np.ones_like(x)
+    if softcap:
+        x = np.float32(softcap) * np.tanh(x / np.float32(softcap))
+        slope = 1 - (x / np.float32(softcap)) ** 2
+    if excluded >= 0:
+        x[:, excluded] = -np.inf
+    rows = np.arange(len(labels))
+    weights = np.where(labels >= 0, weights, 0).astype(x.dtype)
+    label = np.maximum(labels, 0)
+    most = x.max(axis=1, keepdims=True)
+    p = np.exp(x - most)
+    total = p.sum(axis=1, keepdims=True)
+    loss = weights * ((most + np.log(total))[:, 0] - np.where(weights > 0, x[rows, label], 0))
+    g = p / total
+    g[rows, label] -= 1
+    g *= slope * (np.float32(upstream) * weights)[:, None]
+    return np.where(weights > 0, loss, 0), g @ head, g.T @ hidden
+
+
+class OtherFamilies(unittest.TestCase):
+    def check(self, family, judge, call):
+        vectors = bdlm.load_vectors(GOLDEN, family=family)
+        self.assertGreater(len(vectors), 5)
+        return [r for v in vectors for r in judge(call, v) if r.verdict == "FAIL"]
+
+    def test_merge(self):
+        with np.errstate(all="ignore"):
+            self.assertEqual([str(r) for r in self.check("merge", bdlm.judge_merge, merge)], [])
+
+        def average(o_a, lse_a, o_b, lse_b):
+            return (o_a + o_b) / 2, merge(o_a, lse_a, o_b, lse_b)[1]
+
+        with np.errstate(all="ignore"):
+            wrong = self.check("merge", bdlm.judge_merge, average)
+        self.assertEqual(len({r.vector for r in wrong}), 8)
+
+    def test_cross_entropy(self):
+        right = self.check("cross_entropy", bdlm.judge_cross_entropy, cross_entropy)
+        self.assertEqual([str(r) for r in right], [])
+
+        def unweighted(hidden, head, labels, weights, *rest):
+            return cross_entropy(hidden, head, labels, np.ones_like(weights), *rest)
+
+        wrong = self.check("cross_entropy", bdlm.judge_cross_entropy, unweighted)
+        self.assertEqual(len({r.vector for r in wrong}), 7)
+
+
 class Files(unittest.TestCase):
     def test_round_trip(self):
         with tempfile.TemporaryDirectory() as folder:

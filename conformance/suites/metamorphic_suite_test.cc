@@ -1,0 +1,49 @@
+#include <boost/test/unit_test.hpp>
+
+#include "conformance/suites/suite_test_support.h"
+
+namespace bdlm {
+namespace {
+
+Selection two_ranks() {
+  Selection selection;
+  selection.ranks = {1, 2};
+  return selection;
+}
+
+BOOST_AUTO_TEST_SUITE(metamorphic_suite)
+
+BOOST_AUTO_TEST_CASE(right_code_passes) {
+  for (const char* contract : {"bf16", "fp32"}) {
+    const std::vector<CaseResult> results =
+        run_all(metamorphic_cases(two_ranks()), *plain(contract));
+    BOOST_TEST(results.size() > 50u);
+    BOOST_TEST(complaints(results) == "", contract << complaints(results));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mistakes_fail) {
+  const auto fails = [](const std::string& where, Reason reason, auto plant) {
+    PlainFaults faults;
+    plant(faults);
+    const CaseResult r = first_failure(metamorphic_cases(two_ranks()), *plain("fp32", faults));
+    BOOST_TEST(
+        (r.verdict == Verdict::fail && r.reason == reason && r.id.find(where) != std::string::npos),
+        where << ": " << r.id << ' ' << name(r.verdict) << ' ' << r.detail);
+  };
+  fails("hiddenkeysnan", Reason::bitwise, [](PlainFaults& f) { f.multiplies_hidden = true; });
+  fails("queries", Reason::bitwise, [](PlainFaults& f) { f.dq_without_scale = true; });
+  // A mask that looks at the values of other documents.
+  fails("hiddenkeys", Reason::bitwise, [](PlainFaults& f) {
+    f.seen = [](const PlainRow&, const PlainKeySet& set, Interval keys) {
+      return set.stream == BDLM_CLEAN && set.layout.documents > 1 && !keys.empty()
+                 ? Interval{0, keys.end}
+                 : keys;
+    };
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace bdlm
