@@ -55,7 +55,8 @@ bdlm_status check(const Args& args) {
   }
   for (int64_t s = 0; s < args.key_set_count; ++s) {
     const bdlm_keys& keys = args.key_sets[s];
-    if (args.q->shape[1] % keys.k->shape[1] != 0 || args.q->shape[2] != keys.k->shape[2]) {
+    if (keys.k == nullptr || keys.v == nullptr || args.q->shape[1] % keys.k->shape[1] != 0 ||
+        args.q->shape[2] != keys.k->shape[2]) {
       return BDLM_INVALID;
     }
     for (int64_t i = 0; i < args.q->shape[0]; ++i) {

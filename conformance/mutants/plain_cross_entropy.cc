@@ -14,7 +14,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
 bdlm_status PlainBackend::cross_entropy(void* /*context*/, const bdlm_cross_entropy_args& args) {
-  if (args.size < sizeof(args) || args.hidden == nullptr || args.head == nullptr) {
+  if (args.size < sizeof(args) || args.hidden == nullptr || args.head == nullptr ||
+      args.hidden->shape[1] != args.head->shape[1] ||
+      args.row_weights->shape[0] != args.hidden->shape[0]) {
     return BDLM_INVALID;
   }
   const TensorAccess hidden(args.hidden), head(args.head), labels(args.labels);

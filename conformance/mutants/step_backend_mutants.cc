@@ -1,5 +1,7 @@
-#include <numeric>
+#include <algorithm>
+#include <cstring>
 
+#include "conformance/judge/rounding.h"
 #include "conformance/mutants/backend_mutants.h"
 
 namespace bdlm {
@@ -97,6 +99,54 @@ bdlm_communicator wrapped_group(const bdlm_communicator& right) {
   return out;
 }
 
+/// Completes a transfer at once; its caller then waits for `done`.
+constexpr int64_t done = -7;
+bdlm_status complete(bdlm_status started, int64_t ticket, int64_t* to) {
+  const bdlm_communicator& r = wrong_group().right;
+  *to = done;
+  return started == BDLM_OK ? r.wait(r.self, ticket) : started;
+}
+bdlm_status wait_unless_done(void*, int64_t ticket) {
+  const bdlm_communicator& r = wrong_group().right;
+  return ticket == done ? BDLM_OK : r.wait(r.self, ticket);
+}
+
+/// What ranks received, shard by shard, is spoiled by `Spoil(shards, bytes of one, ranks)`.
+using SpoilShards = void (*)(unsigned char*, int64_t, int32_t);
+template <SpoilShards spoil>
+bdlm_status spoiled_gather(void*, const void* send, void* receive, int64_t count, bdlm_dtype dtype,
+                           const char* purpose, int64_t* ticket) {
+  const bdlm_communicator& r = wrong_group().right;
+  int64_t own = 0;
+  const bdlm_status started = r.all_gather(r.self, send, receive, count, dtype, purpose, &own);
+  const bdlm_status status = complete(started, own, ticket);
+  if (status == BDLM_OK) {
+    spoil(static_cast<unsigned char*>(receive), count * (dtype.bits / 8), r.ranks);
+  }
+  return status;
+}
+
+void swap_shards(unsigned char* shards, int64_t bytes, int32_t ranks) {
+  if (ranks > 1) {
+    std::swap_ranges(shards, shards + bytes, shards + bytes);
+  }
+}
+
+/// The first gather's rows again and again.
+void keep_first(unsigned char* shards, int64_t bytes, int32_t ranks) {
+  static thread_local std::vector<unsigned char> first;
+  const auto size = static_cast<size_t>(bytes * ranks);
+  if (first.size() == size) {
+    std::copy(first.begin(), first.end(), shards);
+  } else {
+    first.assign(shards, shards + size);
+  }
+}
+
+void lose_last(unsigned char* shards, int64_t bytes, int32_t ranks) {
+  std::fill_n(shards + (ranks - 1) * bytes, bytes, static_cast<unsigned char>(0));
+}
+
 bool is_gradient(const char* purpose) {
   return std::string_view(purpose) == "parameters";
 }
@@ -177,7 +227,7 @@ std::vector<BackendMutant> step_backend_mutants() {
           const bdlm_communicator& r = wrong_group().right;
           std::vector<unsigned char> mine(count * r.ranks * (dtype.bits / 8));
           std::copy_n(static_cast<const unsigned char*>(send), mine.size(), mine.begin());
-          // What goes to others is zero; waited for at once, for `mine` ends here.
+          // What goes to others is zero.
           for (int32_t rank = 0; rank < r.ranks; ++rank) {
             if (rank != r.rank) {
               std::fill_n(mine.begin() + rank * count * (dtype.bits / 8), count * (dtype.bits / 8),
@@ -185,16 +235,62 @@ std::vector<BackendMutant> step_backend_mutants() {
             }
           }
           int64_t own = 0;
-          bdlm_status status =
+          const bdlm_status started =
               r.reduce_scatter(r.self, mine.data(), receive, count, dtype, purpose, &own);
-          status = status == BDLM_OK ? r.wait(r.self, own) : status;
-          *ticket = -7;
+          return complete(started, own, ticket);
+        };
+        s.group.wait = wait_unless_done;
+      });
+  const auto gather = [&](const std::string& name, const std::string& kind, const std::string& what,
+                          auto entry) {
+    add(name, kind, what, "T4", "csbp-P2*stepmasked*", [=](StepCopy& s) {
+      s.group = wrapped_group(s.group);
+      s.group.all_gather = entry;
+      s.group.wait = wait_unless_done;
+    });
+  };
+  gather("step-owner-order", "gathered order", "ranks' rows are taken for each other's",
+         spoiled_gather<swap_shards>);
+  gather("step-stale-keys", "stale keys", "every layer has the first one's gathered K and V",
+         spoiled_gather<keep_first>);
+  gather("step-shard-dropped", "coverage", "the last rank's rows are not there",
+         spoiled_gather<lose_last>);
+  add("step-bf16-reduction", "declared formats", "gradients are rounded to bf16 before their sum",
+      "T4", "csbp-P2*stepmasked*", [](StepCopy& s) {
+        s.group = wrapped_group(s.group);
+        s.group.reduce_scatter = [](void*, const void* send, void* receive, int64_t count,
+                                    bdlm_dtype dtype, const char* purpose, int64_t* ticket) {
+          const bdlm_communicator& r = wrong_group().right;
+          std::vector<float> mine(count * r.ranks);
+          std::memcpy(mine.data(), send, mine.size() * sizeof(float));
+          for (float& x : mine) {
+            x = static_cast<float>(round_to(x, Dtype::bf16));
+          }
+          int64_t own = 0;
+          const bdlm_status started =
+              r.reduce_scatter(r.self, mine.data(), receive, count, dtype, purpose, &own);
+          return complete(started, own, ticket);
+        };
+        s.group.wait = wait_unless_done;
+      });
+  add("step-halo-lost", "halo", "rows that neighbours send arrive as zeros", "T4",
+      "csbp-P2*w4*stepoptions*", [](StepCopy& s) {
+        s.group = wrapped_group(s.group);
+        s.group.exchange = [](void*, int64_t sends, const bdlm_peer_buffer* send, int64_t receives,
+                              const bdlm_peer_buffer* receive, bdlm_dtype dtype,
+                              const char* purpose, int64_t* ticket) {
+          const bdlm_communicator& r = wrong_group().right;
+          int64_t own = 0;
+          const bdlm_status started =
+              r.exchange(r.self, sends, send, receives, receive, dtype, purpose, &own);
+          const bdlm_status status = complete(started, own, ticket);
+          for (int64_t i = 0; i < receives; ++i) {
+            auto* bytes = static_cast<unsigned char*>(receive[i].data);
+            std::fill_n(bytes, receive[i].count * (dtype.bits / 8), static_cast<unsigned char>(0));
+          }
           return status;
         };
-        s.group.wait = [](void*, int64_t ticket) {
-          const bdlm_communicator& r = wrong_group().right;
-          return ticket == -7 ? BDLM_OK : r.wait(r.self, ticket);
-        };
+        s.group.wait = wait_unless_done;
       });
   add("step-gathers-twice", "traffic", "K and V are gathered twice", "T7", "csbp-P2*stepmasked*",
       [](StepCopy& s) {
