@@ -178,7 +178,7 @@ Measures measure(const ExpectedTensor& expected, const std::function<double(int,
           m.worst_z = {s, i};
         }
       }
-      product += y * x;
+      product += (y - x) * x;
       norm += x * x;
       gain_variance += sigma * sigma * x * x;
     }
@@ -187,7 +187,7 @@ Measures measure(const ExpectedTensor& expected, const std::function<double(int,
     m.rms_z = std::sqrt(squares / static_cast<double>(m.elements));
   }
   if (norm > 0) {
-    m.gain = product / norm;
+    m.gain = 1 + product / norm;
     m.gain_deviation = std::sqrt(gain_variance) / norm;
   }
   return m;

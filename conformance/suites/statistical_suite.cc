@@ -2,9 +2,8 @@
 // scheme, its calls made through the plug-in, against the definition in double and the bounds of
 // exactly that division into calls.
 
-#include <set>
-
 #include <map>
+#include <set>
 
 #include "conformance/judge/judge_attention.h"
 #include "conformance/suites/attention_traffic.h"
