@@ -18,6 +18,7 @@
 #include "optimized/cuda/failure.h"
 #include "optimized/cuda/sm90/kernels.h"
 #include "optimized/cuda/sm90/pipeline.cuh"
+#include "optimized/cuda/sm90/query_sums.cuh"
 #include "optimized/cuda/sm90/tensor_map.h"
 #include "optimized/cuda/sm90/wgmma.cuh"
 #include "optimized/cuda/tensor_access.cuh"
@@ -25,12 +26,10 @@
 namespace bdlm::cuda {
 namespace {
 
-constexpr int channels = 128;
+using namespace backward_sm90;
+
 constexpr int panels = channels / panel_channels;
-constexpr int tile_keys = 128;
 constexpr int own_keys = 64;  // of a warpgroup
-constexpr int tile_rows = sm90_backward_tiles.streamed;
-static_assert(tile_rows == 64 && sm90_backward_tiles.keys == tile_keys);
 constexpr int stages = 2;
 constexpr int threads = 3 * 128;
 constexpr int computing = 2 * 128;
@@ -75,21 +74,6 @@ struct Shared {
   Visit written[ring];  // for the thread that adds dQ
   Work work;
 };
-
-/// The sums of dQ: (Hq, tiles of rows, 64 x 128) in the order of registers, and how many parts each
-/// has.
-struct QuerySums {
-  float4* sums;
-  int32_t* parts;
-  __device__ int64_t index(const Problem& p, int head, int row_tile) const {
-    return int64_t{head} * p.streamed_count + row_tile;
-  }
-};
-constexpr int vectors = tile_rows * channels / 4;
-
-__device__ int tiles_of(const Cover& c) {
-  return c.begin < c.end ? (c.end - 1) / tile_keys + 1 - c.begin / tile_keys : 0;
-}
 
 /// The warp that copies.
 __device__ void produce(const Problem& p, const Maps& maps, Shared& shared, int section,
@@ -230,16 +214,6 @@ __device__ void add_query_sums(const Problem& p, Shared& shared, const QuerySums
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");  // written, not only read
     asm volatile("fence.proxy.async;" ::: "memory");
     asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(to.parts + at) : "memory");
-  }
-}
-
-__device__ void store_pair(const HeadRows& t, int64_t offset, float x, float y) {
-  if (t.element == Element::bf16) {
-    *reinterpret_cast<uint32_t*>(static_cast<bf16*>(t.data) + offset) = rounded_pair(x, y);
-  } else {
-    float* to = static_cast<float*>(t.data) + offset;
-    to[0] = x;
-    to[1] = y;
   }
 }
 
@@ -454,49 +428,7 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-/// dq = dq_state + scale * the sums; rows without keys have no sums. A CTA a tile of rows and head.
-__global__ void __launch_bounds__(256)
-    finish_query_gradient(const __grid_constant__ Problem p, QuerySums sums,
-                          const int32_t* not_finite) {
-  if (*not_finite != 0) {
-    return;
-  }
-  const int row_tile = static_cast<int>(blockIdx.x);
-  const int head = static_cast<int>(blockIdx.y);
-  bool any = false;
-  for (int s = 0; s < p.set_count; ++s) {
-    any = any || tiles_of(p.sets[s].streamed[row_tile]) > 0;
-  }
-  const float4* from = sums.sums + sums.index(p, head, row_tile) * vectors;
-  const float scale = static_cast<float>(p.scale);
-  for (int i = static_cast<int>(threadIdx.x); i < vectors; i += 256) {
-    const int thread = i % 128;
-    const int channel = i / 1024 * panel_channels + i / 128 % 8 * 8 + thread % 4 * 2;
-    const int64_t row = int64_t{row_tile} * tile_rows + thread / 32 * 16 + thread % 32 / 4;
-    const float4 x = any ? from[i] : make_float4(0, 0, 0, 0);
-    const float2 of_row[2] = {{x.x, x.y}, {x.z, x.w}};
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (row + 8 * h < p.rows) {
-        float2 before{0, 0};
-        if (p.dq_state.data != nullptr) {
-          const int64_t state = offset_of(p.dq_state, row + 8 * h, head) + channel;
-          before.x = load_element<float>(p.dq_state.data, p.dq_state.element, state);
-          before.y = load_element<float>(p.dq_state.data, p.dq_state.element, state + 1);
-        }
-        store_pair(p.dq, offset_of(p.dq, row + 8 * h, head) + channel,
-                   before.x + scale * of_row[h].x, before.y + scale * of_row[h].y);
-      }
-    }
-  }
-}
-
 }  // namespace
-
-BackwardSm90Memory place_backward_sm90(const Problem& problem, Arena& arena) {
-  const int64_t tiles = int64_t{problem.streamed_count} * problem.q_heads;
-  return {arena.take<float>(tiles * tile_rows * channels), arena.take<int32_t>(tiles + 1)};
-}
 
 void launch_backward_sm90(const Problem& problem, const BackwardSm90Memory& memory,
                           const int32_t* not_finite, cudaStream_t stream) {
@@ -522,9 +454,7 @@ void launch_backward_sm90(const Problem& problem, const BackwardSm90Memory& memo
   backward_sm90_kernel<<<multiprocessors(), threads, bytes, stream>>>(
       problem, maps, problem.kv_heads, sums, next, not_finite);
   check(cudaGetLastError(), "launch of the backward");
-  const dim3 grid(problem.streamed_count, problem.q_heads);
-  finish_query_gradient<<<grid, 256, 0, stream>>>(problem, sums, not_finite);
-  check(cudaGetLastError(), "launch of the end of dQ");
+  launch_finish_query_gradient(problem, sums, not_finite, stream);
 }
 
 }  // namespace bdlm::cuda
