@@ -27,7 +27,8 @@ BOOST_AUTO_TEST_CASE(mistakes_fail) {
     PlainFaults faults;
     plant(faults);
     const CaseResult r = first_failure(statistical_cases(few()), *plain(contract, faults));
-    const bool named = r.reason == reason || r.reason == Reason::bound;
+    // On scores of 1e4 a wrong dQ, which is nearly 0, may read as a factor.
+    const bool named = r.reason == reason || r.reason == Reason::bound || r.reason == Reason::scale;
     BOOST_TEST((r.verdict == Verdict::fail && named),
                r.id << ' ' << name(r.verdict) << ' ' << name(r.reason) << ' ' << r.detail);
   };
