@@ -130,9 +130,10 @@ inline constexpr double logit_gradient_roundings = 6;
 // Whole steps (step_backend_suite.cc).
 
 // A step is a smooth function of its inputs, so rounding errors are proportional to u: what T3
-// allows in double (step_relative, step_reordered) is allowed in any format of the accumulation,
-// times the ratio of its u to 2^-53: 1801 u of the tensor's largest value. The float backend under
-// every scheme comes to 0.07 of it.
+// allows in double, step_relative of the tensor's largest value, is allowed in any format of the
+// accumulation, times the ratio of its u to 2^-53: 1801 u. Or, where that is larger, step_reordered
+// times what roundings to that format at attention's sites do to the step in double. The float
+// backend under every scheme comes to 0.07 of it.
 
 /// Under a contract that rounds more: times the error of the reference that rounds at its sites.
 inline constexpr double step_emulated = 1.25;

@@ -136,6 +136,7 @@ extern "C" const bdlm_backend* bdlm_plugin(void) {
   b.version = BDLM_PLUGIN_VERSION;
   b.size = sizeof(bdlm_backend);
   b.name = "example";
+  b.about = "plain fp32 loops on the host";
   b.contract = R"({"name": "example-fp32", "input": "fp32", "accumulate": "fp32", "p": "fp32",
     "ds": "fp32", "o": "fp32", "partial_o": "fp32", "lse": "fp32", "gradient": "fp32",
     "reduce": "fp32", "reduce_order": "fixed"})";
