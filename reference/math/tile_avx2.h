@@ -61,7 +61,7 @@ struct Tile<double> {
     for (int64_t key = 0; key < n; ++key) {
 #pragma GCC unroll 3
       for (int v = 0; v < 3; ++v) {
-        double* at = s + key * lanes + 4 * v;
+        double* at = s + key * lanes + int64_t{4} * v;
         __m256d x = _mm256_mul_pd(scales, _mm256_load_pd(at));
         if (partial) {
           x = _mm256_blendv_pd(nothing, x, mask.at(key, v));
@@ -84,7 +84,7 @@ struct Tile<double> {
     for (int64_t key = 0; key < n; ++key) {
 #pragma GCC unroll 3
       for (int v = 0; v < 3; ++v) {
-        double* at = s + key * lanes + 4 * v;
+        double* at = s + key * lanes + int64_t{4} * v;
         __m256d p = vector_exp(_mm256_sub_pd(_mm256_load_pd(at), shifts[v]));
         if (partial) {
           p = _mm256_and_pd(p, mask.at(key, v));
@@ -110,8 +110,8 @@ struct Tile<double> {
     for (int64_t key = 0; key < n; ++key) {
 #pragma GCC unroll 3
       for (int v = 0; v < 3; ++v) {
-        double* at_s = s + key * lanes + 4 * v;
-        double* at_dp = dp + key * lanes + 4 * v;
+        double* at_s = s + key * lanes + int64_t{4} * v;
+        double* at_dp = dp + key * lanes + int64_t{4} * v;
         const __m256d x = _mm256_mul_pd(scales, _mm256_load_pd(at_s));
         __m256d p = vector_exp(_mm256_sub_pd(x, zs[v]));
         __m256d ds = _mm256_mul_pd(
@@ -132,7 +132,7 @@ struct Tile<double> {
     for (int64_t i = 0; i < m; ++i) {
 #pragma GCC unroll 3
       for (int v = 0; v < 3; ++v) {
-        double* at = c + i * lanes + 4 * v;
+        double* at = c + i * lanes + int64_t{4} * v;
         _mm256_store_pd(at, _mm256_mul_pd(f[v], _mm256_load_pd(at)));
       }
     }
@@ -218,7 +218,7 @@ struct Tile<double> {
     for (int i = 0; i < 4; ++i) {
 #pragma GCC unroll 3
       for (int v = 0; v < 3; ++v) {
-        double* at = c + i * lanes + 4 * v;
+        double* at = c + i * lanes + int64_t{4} * v;
         _mm256_store_pd(at, accumulate ? _mm256_add_pd(_mm256_load_pd(at), sum[i][v]) : sum[i][v]);
       }
     }
