@@ -12,6 +12,16 @@ set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# The tests that also run under the address and undefined-behaviour sanitizers: all but the planted
+# faults, which run the same code again and again, and what needs MPI or the program itself.
+address_tests=(base_tests architecture_tests layout_tests schedule_tests math_tests objective_tests
+  model_tests communicator_tests step_tests cpu_tests report_tests judge_tests plugin_tests
+  coverage_tests golden_tests doors_tests worker_tests)
+fuzz_tests=(conformance/fuzz/*_fuzz.cc)
+fuzz_tests=("${fuzz_tests[@]##*/}")
+for reader in "${fuzz_tests[@]%_fuzz.cc}"; do
+  address_tests+=("fuzz_$reader")
+done
 # The tests whose code runs several threads over shared memory: these also run under ThreadSanitizer.
 # OpenMP stays off there, because GCC's OpenMP library is not instrumented.
 thread_tests=(communicator_tests)
@@ -98,6 +108,10 @@ configure_and_build() {  # FOLDER [CMAKE ARGUMENT...]
   configure "$@" && build "$1"
 }
 
+names() {  # NAME...: a pattern of CTest for exactly these tests
+  echo "^($(IFS='|'; echo "$*"))\$"
+}
+
 test_build() {
   other "configure and build" configure_and_build build || return 0
   phase "tests" run_tests build || true
@@ -107,12 +121,16 @@ test_build() {
 # uninitialised values where there are none; the plain build has already made warnings errors.
 sanitized=(-DBDLM_MPI=OFF -DBDLM_BENCH=OFF -DBDLM_CLI=OFF -DBDLM_CUDA=OFF -DBDLM_WERROR=OFF)
 
+build_for_addresses() {
+  configure build-asan -DBDLM_SANITIZE=address,undefined -DBDLM_OPTIMIZATION=-O1 \
+    "${sanitized[@]}" && build build-asan "${address_tests[@]}"
+}
+
 test_addresses() {
-  other "address and undefined-behaviour sanitizers: build" configure_and_build build-asan \
-    -DBDLM_SANITIZE=address,undefined -DBDLM_OPTIMIZATION=-O1 "${sanitized[@]}" ||
-    return 0
+  other "address and undefined-behaviour sanitizers: build" build_for_addresses || return 0
   export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
-  phase "address and undefined-behaviour sanitizers: tests" run_tests build-asan || true
+  phase "address and undefined-behaviour sanitizers: tests" run_tests build-asan \
+    --tests-regex "$(names "${address_tests[@]}")" || true
   other "fuzz the readers" fuzz build-asan || true
 }
 
@@ -140,7 +158,7 @@ test_threads() {
     runner=(setarch "$(uname -m)" -R)
   fi
   phase "thread sanitizer: tests" run_tests build-tsan \
-    --tests-regex "^($(IFS='|'; echo "${thread_tests[*]}"))\$" || true
+    --tests-regex "$(names "${thread_tests[@]}")" || true
   runner=()
 }
 
