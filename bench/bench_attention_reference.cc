@@ -1,96 +1,20 @@
-// Rates of the double reference attention, beside what the machine can do in the same run.
-//
-// Counters: `GFLOP/s` by useful pairs (4 D pairs heads forward, 2.5 times that backward);
-// `of_peak`, its share of the FMA peak measured at the start of this very run on the same threads;
-// and `of_peak_cpu`, the same by processor time instead of elapsed time, for a machine that is
-// shared (with OMP_WAIT_POLICY=passive, so that waiting is not counted as work).
-
-#include <benchmark/benchmark.h>
-#include <immintrin.h>
+// Rates of the double reference attention, beside what the machine can do in the same run
+// (of_peak.h), by useful pairs: 4 D pairs heads forward, 2.5 times that backward.
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <ctime>
-#include <numeric>
 #include <random>
 #include <vector>
 
+#include "bench/of_peak.h"
 #include "reference/math/attention.h"
 
 namespace {
 
+using bdlm::burst_on_all_threads;
 using bdlm::Interval;
-
-/// FLOP of one burst of multiply-adds on 12 accumulators that all differ, so that no compiler can
-/// fold them into one.
-double burst(int64_t steps, double seed) {
-  __m256d sum[12];
-#pragma GCC unroll 12
-  for (int i = 0; i < 12; ++i) {
-    sum[i] = _mm256_set1_pd(seed + i * 1e-3);
-  }
-  const __m256d a = _mm256_set1_pd(1.0 - 1e-9);
-  const __m256d b = _mm256_set1_pd(seed * 1e-9);
-  for (int64_t k = 0; k < steps; ++k) {
-#pragma GCC unroll 12
-    for (int i = 0; i < 12; ++i) {
-      sum[i] = _mm256_fmadd_pd(sum[i], a, b);
-    }
-  }
-#pragma GCC unroll 12
-  for (int i = 0; i < 12; ++i) {
-    benchmark::DoNotOptimize(sum[i]);
-  }
-  return static_cast<double>(steps) * 12 * 4 * 2;
-}
-
-/// FLOP/s, by elapsed time and by the processor time that all threads used together.
-struct Rate {
-  double elapsed = 0;
-  double processor = 0;
-};
-
-/// Measures one stretch of work.
-class Stopwatch {
- public:
-  Rate rate(double flop) const {
-    const double processor = static_cast<double>(std::clock() - ticks_) / CLOCKS_PER_SEC;
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-    return {flop / elapsed.count(), flop / processor};
-  }
-
- private:
-  std::clock_t ticks_ = std::clock();
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-constexpr int64_t burst_steps = 10'000'000;
-
-/// A burst on every thread; returns their FLOP.
-double burst_on_all_threads() {
-  const int threads = bdlm::max_threads();
-  std::vector<double> flop(threads);
-  bdlm::parallel_for(
-      threads, [&](int64_t i, int) { flop[i] = burst(burst_steps, 1.5 + static_cast<double>(i)); });
-  return std::accumulate(flop.begin(), flop.end(), 0.0);
-}
-
-/// The best of several bursts of some 20 ms.
-const Rate& peak() {
-  static const Rate value = [] {
-    Rate best;
-    for (int repeat = 0; repeat < 15; ++repeat) {
-      const Stopwatch watch;
-      const double flop = burst_on_all_threads();
-      const Rate rate = watch.rate(flop);
-      best = {std::max(best.elapsed, rate.elapsed), std::max(best.processor, rate.processor)};
-    }
-    return best;
-  }();
-  return value;
-}
+using bdlm::measure;
 
 std::vector<double> gaussian(int64_t n, uint64_t seed) {
   std::mt19937_64 engine(seed);
@@ -98,20 +22,6 @@ std::vector<double> gaussian(int64_t n, uint64_t seed) {
   std::vector<double> x(n);
   std::generate(x.begin(), x.end(), [&] { return normal(engine); });
   return x;
-}
-
-/// Runs the benchmark's loop on `work`, which is `flop` operations, and sets the counters.
-void measure(benchmark::State& state, double flop, const auto& work) {
-  const Stopwatch watch;
-  for (auto _ : state) {
-    work();
-    benchmark::ClobberMemory();
-  }
-  const Rate rate = watch.rate(flop * static_cast<double>(state.iterations()));
-  state.counters["GFLOP/s"] = rate.elapsed * 1e-9;
-  state.counters["of_peak"] = rate.elapsed / peak().elapsed;
-  state.counters["of_peak_cpu"] = rate.processor / peak().processor;
-  state.counters["threads"] = bdlm::max_threads();
 }
 
 /// Key intervals of the corrupted rows' own blocks (block > 0), of a causal triangle (-1) or all
@@ -171,8 +81,7 @@ struct Problem {
 };
 
 void fma_peak(benchmark::State& state) {
-  measure(state, static_cast<double>(burst_steps) * 12 * 8 * bdlm::max_threads(),
-          [] { burst_on_all_threads(); });
+  measure<double>(state, burst_on_all_threads<double>(), [] { burst_on_all_threads<double>(); });
 }
 
 void eigen_dgemm(benchmark::State& state) {
@@ -182,7 +91,7 @@ void eigen_dgemm(benchmark::State& state) {
   Eigen::MatrixXd c(n, n);
   // Eigen's own threads are off in this build; columns are dealt out by hand.
   const int64_t parts = bdlm::max_threads();
-  measure(state, 2.0 * static_cast<double>(n * n * n), [&] {
+  measure<double>(state, 2.0 * static_cast<double>(n * n * n), [&] {
     bdlm::parallel_for(parts, [&](int64_t i, int) {
       const int64_t begin = n * i / parts;
       const int64_t count = n * (i + 1) / parts - begin;
@@ -193,7 +102,7 @@ void eigen_dgemm(benchmark::State& state) {
 
 void attention_forward(benchmark::State& state) {
   Problem problem(state);
-  measure(state, problem.flop, [&] {
+  measure<double>(state, problem.flop, [&] {
     problem.clear();
     problem.forward();
   });
@@ -202,7 +111,7 @@ void attention_forward(benchmark::State& state) {
 void attention_backward(benchmark::State& state) {
   Problem problem(state);
   problem.forward();
-  measure(state, 2.5 * problem.flop, [&] { problem.backward(); });
+  measure<double>(state, 2.5 * problem.flop, [&] { problem.backward(); });
 }
 
 void shapes(benchmark::internal::Benchmark* b) {
@@ -229,12 +138,5 @@ BENCHMARK(attention_backward)->Apply(shapes);
 }  // namespace
 
 int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-    return 2;
-  }
-  peak();
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return bdlm::run_benchmarks<double>(argc, argv);
 }

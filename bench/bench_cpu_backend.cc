@@ -1,104 +1,19 @@
 // Rates of the float CPU backend, called through the plug-in interface, beside what the machine can
-// do in the same run.
-//
-// Counters: `GFLOP/s` by useful pairs (4 D pairs heads forward, 2.5 times that backward; 8 rows
-// classes channels for cross-entropy with its gradients, whose logits are computed twice);
-// `of_peak`, its share of the float FMA peak measured at the start of this run on the same threads;
-// `of_peak_cpu`, the same by processor time, for a machine that is shared (with
-// OMP_WAIT_POLICY=passive, so that waiting is not counted as work).
+// do in the same run (of_peak.h), by useful pairs: 4 D pairs heads forward, 2.5 times that
+// backward; 8 rows classes channels for cross-entropy with its gradients, whose logits are computed
+// twice.
 
-#include <benchmark/benchmark.h>
-#include <immintrin.h>
-
-#include <chrono>
 #include <cmath>
-#include <ctime>
-#include <numeric>
 #include <stdexcept>
 #include <vector>
 
+#include "bench/of_peak.h"
 #include "optimized/cpu/backend.h"
-#include "optimized/cpu/parallel.h"
 #include "reference/base/philox.h"
 
 namespace {
 
-using bdlm::cpu::max_threads;
-using bdlm::cpu::parallel_for;
-
-constexpr int64_t burst_steps = 10'000'000;
-
-/// FLOP of one burst of multiply-adds on 12 accumulators that all differ.
-double burst(int64_t steps, float seed) {
-  __m256 sum[12];
-#pragma GCC unroll 12
-  for (int i = 0; i < 12; ++i) {
-    sum[i] = _mm256_set1_ps(seed + static_cast<float>(i) * 1e-3F);
-  }
-  const __m256 a = _mm256_set1_ps(1.0F - 1e-6F);
-  const __m256 b = _mm256_set1_ps(seed * 1e-6F);
-  for (int64_t k = 0; k < steps; ++k) {
-#pragma GCC unroll 12
-    for (int i = 0; i < 12; ++i) {
-      sum[i] = _mm256_fmadd_ps(sum[i], a, b);
-    }
-  }
-#pragma GCC unroll 12
-  for (int i = 0; i < 12; ++i) {
-    benchmark::DoNotOptimize(sum[i]);
-  }
-  return static_cast<double>(steps) * 12 * 8 * 2;
-}
-
-/// FLOP/s, by elapsed time and by the processor time that all threads used together.
-struct Rate {
-  double elapsed = 0;
-  double processor = 0;
-};
-
-class Stopwatch {
- public:
-  Rate rate(double flop) const {
-    const double processor = static_cast<double>(std::clock() - ticks_) / CLOCKS_PER_SEC;
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-    return {flop / elapsed.count(), flop / processor};
-  }
-
- private:
-  std::clock_t ticks_ = std::clock();
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-/// The best of several bursts on all threads.
-const Rate& peak() {
-  static const Rate value = [] {
-    Rate best;
-    for (int repeat = 0; repeat < 15; ++repeat) {
-      const Stopwatch watch;
-      std::vector<double> flop(max_threads());
-      parallel_for(max_threads(), [&](int64_t i, int) {
-        flop[i] = burst(burst_steps, 1.5F + static_cast<float>(i));
-      });
-      const Rate rate = watch.rate(std::accumulate(flop.begin(), flop.end(), 0.0));
-      best = {std::max(best.elapsed, rate.elapsed), std::max(best.processor, rate.processor)};
-    }
-    return best;
-  }();
-  return value;
-}
-
-void measure(benchmark::State& state, double flop, const auto& work) {
-  const Stopwatch watch;
-  for (auto _ : state) {
-    work();
-    benchmark::ClobberMemory();
-  }
-  const Rate rate = watch.rate(flop * static_cast<double>(state.iterations()));
-  state.counters["GFLOP/s"] = rate.elapsed * 1e-9;
-  state.counters["of_peak"] = rate.elapsed / peak().elapsed;
-  state.counters["of_peak_cpu"] = rate.processor / peak().processor;
-  state.counters["threads"] = max_threads();
-}
+using bdlm::measure;
 
 /// The backend and a context of it.
 class Backend {
@@ -201,13 +116,13 @@ struct Attention {
 
 void attention_forward(benchmark::State& state) {
   Attention attention(state);
-  measure(state, attention.flop, [&] { attention.forward(); });
+  measure<float>(state, attention.flop, [&] { attention.forward(); });
 }
 
 void attention_backward(benchmark::State& state) {
   Attention attention(state);
   attention.forward();
-  measure(state, 2.5 * attention.flop, [&] { attention.backward(); });
+  measure<float>(state, 2.5 * attention.flop, [&] { attention.backward(); });
 }
 
 /// Arguments: rows, classes, channels.
@@ -243,8 +158,8 @@ void cross_entropy(benchmark::State& state) {
   args.d_hidden = &d_h.tensor;
   args.d_head = &d_head.tensor;
   const Backend backend;
-  measure(state, 8.0 * static_cast<double>(rows * vocab * hidden),
-          [&] { backend.check(backend->cross_entropy(backend.context(), &args)); });
+  measure<float>(state, 8.0 * static_cast<double>(rows * vocab * hidden),
+                 [&] { backend.check(backend->cross_entropy(backend.context(), &args)); });
 }
 
 void shapes(benchmark::internal::Benchmark* b) {
@@ -272,12 +187,5 @@ BENCHMARK(cross_entropy)
 }  // namespace
 
 int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-    return 2;
-  }
-  peak();
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return bdlm::run_benchmarks<float>(argc, argv);
 }

@@ -40,12 +40,12 @@ std::vector<Scheme> parse_schemes(const std::vector<std::string>& names,
     const auto named =
         std::find_if(all.begin(), all.end(), [&](Scheme known) { return text == name(known); });
     if (named == all.end()) {
-      std::string allowed;
+      std::vector<std::string> allowed;
       for (const Scheme known : all) {
-        allowed += join(name(known), ", ");
+        allowed.emplace_back(name(known));
       }
-      throw InputError(join("--scheme has '", printable(text), "'; allowed are ", allowed,
-                            names.size() > 1 ? "or all by itself" : "or all"));
+      throw InputError(join("--scheme has '", printable(text), "'; allowed are ", listed(allowed),
+                            names.size() > 1 ? ", or all by itself" : ", or all"));
     }
     const Scheme scheme = *named;
     if (std::find(out.begin(), out.end(), scheme) == out.end()) {

@@ -25,14 +25,8 @@ struct Options {
 
 int compare(const Options& o) {
   check_report_paths({o.json, o.junit});
-  std::optional<ReportSink> json;
-  std::optional<ReportSink> junit;
-  if (!o.json.empty()) {
-    json.emplace(o.json, std::cout);
-  }
-  if (!o.junit.empty()) {
-    junit.emplace(o.junit, std::cout);
-  }
+  std::optional<ReportSink> json = open_report(o.json, std::cout);
+  std::optional<ReportSink> junit = open_report(o.junit, std::cout);
   const CompareOptions options{find_contract(o.contract), o.layers, o.terms};
   const CaseResult result = compare_files(o.a, o.b, options);
   std::ostream& out =

@@ -70,11 +70,6 @@ std::vector<Target> chosen_targets(const std::string& glob, const std::vector<Su
   return out;
 }
 
-std::string padded(std::string text, size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text;
-}
-
 const std::vector<std::string> tiers{"T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"};
 
 std::string join_words(const std::vector<std::string>& words) {
@@ -127,10 +122,7 @@ int show_rules(const Options& options) {
   require(!options.matrix && !options.list && options.mutants == "*",
           "--compare-rules has faults of its own; it takes --json, and none of --mutant, --matrix, "
           "--list");
-  std::optional<ReportSink> sink;
-  if (!options.json.empty()) {
-    sink.emplace(options.json, std::cout);
-  }
+  std::optional<ReportSink> sink = open_report(options.json, std::cout);
   const std::vector<RuleComparison> rows = compare_rules();
   (is_standard_output(options.json) ? std::cerr : std::cout) << format_rules(rows);
   if (sink) {
@@ -151,10 +143,7 @@ int mutate(const Options& options) {
   }
   require(!options.list || options.json.empty(),
           "--list runs nothing, so it has nothing for --json");
-  std::optional<ReportSink> sink;
-  if (!options.json.empty()) {
-    sink.emplace(options.json, std::cout);
-  }
+  std::optional<ReportSink> sink = open_report(options.json, std::cout);
   const std::vector<SuiteCase> cases = mutation_cases();
   const std::vector<Target> mutants = chosen_targets(options.mutants, cases);
   std::ostream& out = is_standard_output(options.json) ? std::cerr : std::cout;

@@ -310,10 +310,7 @@ int plan(const Options& options) {
   base.clean_rule = clean;
 
   check_report_paths({options.json});
-  std::optional<ReportSink> sink;
-  if (!options.json.empty()) {
-    sink.emplace(options.json, std::cout);
-  }
+  std::optional<ReportSink> sink = open_report(options.json, std::cout);
   std::vector<SchemePlan> plans;
   for (const Scheme scheme :
        parse_schemes(options.schemes, {Scheme::monolithic, Scheme::cp, Scheme::bp, Scheme::csbp})) {

@@ -265,15 +265,6 @@ int views_of(const StepSettings& settings) {
   return settings.objective == ObjectiveKind::complementary_views ? 2 : 1;
 }
 
-/// Opened before the work, so that a path that cannot be written costs none.
-std::optional<ReportSink> open_report(const Options& options) {
-  std::optional<ReportSink> sink;
-  if (!options.json.empty()) {
-    sink.emplace(options.json, std::cout);
-  }
-  return sink;
-}
-
 int prove_with_threads(const Options& options) {
   const StepSettings settings = settings_of(options);
   std::vector<Row> rows =
@@ -283,7 +274,7 @@ int prove_with_threads(const Options& options) {
     most = std::max(most, row.ownership.ranks);
   }
   check_memory(settings.config, settings.sequence.length(), most, views_of(settings), false);
-  std::optional<ReportSink> sink = open_report(options);
+  std::optional<ReportSink> sink = open_report(options.json, std::cout);
   std::ostream& out = is_standard_output(options.json) ? std::cerr : std::cout;
   const StepProblem problem = make_step(settings);
   print_head(out, settings, options);
@@ -309,14 +300,16 @@ int prove_with_mpi(const Options& options) {
     const StepSettings settings = settings_of(options);
     std::vector<Row> rows = rows_of(options, settings, {mpi.size()});
     check_memory(settings.config, settings.sequence.length(), mpi.size(), views_of(settings), true);
-    const StepProblem problem = make_step(settings);
     const bool first = mpi.rank() == 0;
-    std::ostream& out = is_standard_output(options.json) ? std::cerr : std::cout;
-    std::optional<StepBaseline> baseline;
     std::optional<ReportSink> sink;
     if (first) {
+      sink = open_report(options.json, std::cout);
+    }
+    const StepProblem problem = make_step(settings);
+    std::ostream& out = is_standard_output(options.json) ? std::cerr : std::cout;
+    std::optional<StepBaseline> baseline;
+    if (first) {
       print_head(out, settings, options);
-      sink = open_report(options);
       baseline = make_baseline(problem);
       print_table_head(out, *baseline);
     }

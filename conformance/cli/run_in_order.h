@@ -7,9 +7,7 @@
 #include <thread>
 #include <vector>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "reference/base/parallel_for.h"
 
 namespace bdlm {
 
@@ -30,10 +28,8 @@ void run_in_order(size_t count, int jobs, const Compute& compute, const Take& ta
   std::vector<std::jthread> workers;
   for (int j = 0; j < jobs; ++j) {
     workers.emplace_back([&](const std::stop_token& stop) {
-#ifdef _OPENMP
       // Cases run beside each other; within one, the ranks are threads already.
-      omp_set_num_threads(1);
-#endif
+      set_max_threads(1);
       while (!stop.stop_requested()) {
         size_t mine = 0;
         {

@@ -95,7 +95,7 @@ void add_verify_command(CLI::App& app, int& status) {
       ->disable_flag_override();
   add_text(*command, "--json", options->json, "Write one JSON document; - is standard output");
   add_text(*command, "--jsonl", options->jsonl,
-           "Write a JSON line a case, in place and as they come; - is standard output");
+           "Write a JSON line a case; - is standard output, where they go as they come");
   add_text(*command, "--junit", options->junit, "Write JUnit XML; - is standard output");
   command->callback([options, &status] { status = verify(*options); });
 }

@@ -35,10 +35,6 @@ struct VerifyOptions {
 
 Selection selection_of(const VerifyOptions& options);
 
-/// The part of the cases that `--shard i/n` asks for. Throws InputError where it is empty.
-template <class Case>
-std::vector<Case> shard_of(std::vector<Case> all, const std::string& shard);
-
 /// `--shard`: the i-th of n parts.
 struct Shard {
   int64_t index = 1;
@@ -47,6 +43,7 @@ struct Shard {
 Shard parse_shard(const std::string& text);
 void check_shard_has_cases(const std::string& shard, size_t cases);
 
+/// The part of the cases that `--shard i/n` asks for. Throws InputError where it is empty.
 template <class Case>
 std::vector<Case> shard_of(std::vector<Case> all, const std::string& shard) {
   const Shard part = parse_shard(shard);
@@ -59,7 +56,7 @@ std::vector<Case> shard_of(std::vector<Case> all, const std::string& shard) {
   return out;
 }
 
-/// Options with which a case of this run runs again: of the level, the backend and its contract.
+/// Options with which a case of this run runs again: of the backend, its contract, level and ranks.
 std::string rerun_options(const VerifyOptions& options);
 
 /// Judges a backend; returns the exit status.

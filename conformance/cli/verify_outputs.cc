@@ -14,24 +14,14 @@
 namespace bdlm {
 
 int verify_outputs(const VerifyOutputsOptions& options) {
-  check_report_paths({options.json, options.jsonl, options.junit});
   OutputsOptions choice{options.outputs, options.ids, options.golden};
   const char* beside = "golden/v1";
   if (choice.golden.empty() && std::filesystem::exists(std::string(beside) + "/manifest.json")) {
     choice.golden = beside;
   }
-  std::optional<ReportSink> json;
-  std::optional<ReportSink> junit;
-  std::optional<ReportSink> lines;
-  if (!options.json.empty()) {
-    json.emplace(options.json, std::cout);
-  }
-  if (!options.junit.empty()) {
-    junit.emplace(options.junit, std::cout);
-  }
-  if (!options.jsonl.empty()) {
-    lines.emplace(options.jsonl, std::cout);
-  }
+  std::optional<ReportSink> json = open_report(options.json, std::cout);
+  std::optional<ReportSink> junit = open_report(options.junit, std::cout);
+  std::optional<ReportSink> lines = open_report(options.jsonl, std::cout);
   const bool to_stdout = is_standard_output(options.json) || is_standard_output(options.jsonl) ||
                          is_standard_output(options.junit);
   std::ostream& out = to_stdout ? std::cerr : std::cout;

@@ -36,15 +36,9 @@ VerifyReport::VerifyReport(const VerifyOptions& options)
     known_ = read_known_failures(options.known_failures);
     today_ = today();
   }
-  if (!options.json.empty()) {
-    json_.emplace(options.json, std::cout);
-  }
-  if (!options.junit.empty()) {
-    junit_.emplace(options.junit, std::cout);
-  }
-  if (!options.jsonl.empty()) {
-    lines_.emplace(options.jsonl, std::cout);
-  }
+  json_ = open_report(options.json, std::cout);
+  junit_ = open_report(options.junit, std::cout);
+  lines_ = open_report(options.jsonl, std::cout);
 }
 
 void VerifyReport::begin(std::vector<Column> columns, int64_t id_width) {

@@ -41,8 +41,7 @@ class VerifyReport {
 
   const VerifyOptions& options_;
   std::ostream& out_;
-  std::optional<ReportSink> json_, junit_;
-  std::optional<ReportSink> lines_;
+  std::optional<ReportSink> json_, junit_, lines_;
   KnownFailures known_;
   std::string today_;
   std::optional<Table> table_;
@@ -50,14 +49,11 @@ class VerifyReport {
   std::vector<CaseResult> results_;
 };
 
-/// Prints tier and id of each case, for --list. Throws InputError where a report is asked for.
-template <class Case>
-int list_cases(const VerifyOptions& options, const std::vector<Case>& cases);
-
 /// Throws InputError: --list runs nothing, so it has nothing for reports.
 void check_list_options(const VerifyOptions& options);
 void list_case(const std::string& tier, const std::string& id);
 
+/// Prints tier and id of each case, for --list. Throws InputError where a report is asked for.
 template <class Case>
 int list_cases(const VerifyOptions& options, const std::vector<Case>& cases) {
   check_list_options(options);

@@ -15,43 +15,28 @@
 #include "conformance/plugin/test_backend.h"
 #include "conformance/report/known_failures.h"
 #include "reference/base/error.h"
+#include "reference/base/test_files.h"
 
 using namespace bdlm;
 
 namespace {
 
-namespace fs = std::filesystem;
+using testing::contents;
 
 struct Outcome {
   int status = -1;
   std::string out, err;
 };
 
-std::string contents(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 /// A folder for the files of a test.
-struct Folder {
-  Folder() {
-    static int count = 0;
-    path = fs::temp_directory_path() / join("bdlm-verify-test-", getpid(), '-', ++count);
-    fs::create_directories(path);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
+struct Folder : testing::Directory {
   Outcome run(const std::string& arguments) const {
     const std::string command =
         join("'", BDLM_PROGRAM, "' ", arguments, " >'", (path / "out").string(), "' 2>'",
              (path / "err").string(), "'");
     const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(path / "out"),
-            contents(path / "err")};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents((path / "out").string()),
+            contents((path / "err").string())};
   }
   /// Judges the faulty plug-in.
   Outcome verify(const std::string& arguments) const {
@@ -61,7 +46,6 @@ struct Folder {
     std::ofstream(path / name) << text;
     return (path / name).string();
   }
-  fs::path path;
 };
 
 /// A T4 case that calls attention: one that a crash of this entry costs.

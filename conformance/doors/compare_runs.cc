@@ -11,16 +11,6 @@
 namespace bdlm {
 namespace {
 
-/// "[3, 0, 5]"
-std::string index_text(int64_t element, const std::vector<int64_t>& shape) {
-  std::string out;
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    out = join(element % shape[axis], out.empty() ? "" : ", ", out);
-    element /= shape[axis];
-  }
-  return "[" + out + "]";
-}
-
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string out;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -234,7 +224,7 @@ TensorResult compare_tensor(const std::string& name, const std::vector<int64_t>&
     result.detail = text;
   };
   const auto worst = [&](int64_t i) {
-    return join(" at ", index_text(i, shape), ": ", a[i], " and ", b[i]);
+    return join(" at ", "[" + index_text(i, shape) + "]", ": ", a[i], " and ", b[i]);
   };
   if (d.nonfinite > 0) {
     decide(Verdict::fail, Reason::nonfinite,
@@ -243,7 +233,7 @@ TensorResult compare_tensor(const std::string& name, const std::vector<int64_t>&
     return result;
   }
   if (d.worst >= 0) {
-    result.figures.emplace_back("worst", index_text(d.worst, shape));
+    result.figures.emplace_back("worst", "[" + index_text(d.worst, shape) + "]");
   }
   // The deviation of a gain whose errors are independent is that of one error over sqrt(N).
   double coarsest = unit_roundoff(options.contract.accumulate);

@@ -69,14 +69,7 @@ class List {
     v.word = word;
     StepSettings& s = v.settings;
     s.sequence = shape.sequence;
-    s.config.layers = 2;
-    s.config.hidden = 12;
-    s.config.q_heads = 4;
-    s.config.kv_heads = 2;
-    s.config.head_dim = 4;
-    s.config.mlp = 16;
-    s.config.vocab = 23;
-    s.config.rules = {rule, {rule.clean, 0}};
+    s.config = two_layers(rule, {.hidden = 12, .head_dim = 4, .mlp = 16, .vocab = 23});
     s.mask_token = 22;
     edit(s);
     CaseId id("step");

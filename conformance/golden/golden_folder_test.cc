@@ -9,7 +9,7 @@
 
 #include "conformance/golden/golden_file.h"
 #include "conformance/golden/manifest.h"
-#include "conformance/golden/test_folder.h"
+#include "reference/base/test_files.h"
 
 namespace bdlm {
 namespace {
@@ -51,10 +51,10 @@ BOOST_AUTO_TEST_CASE(every_flag_is_used_and_known) {
 
 /// A copy of the folder with one byte of one file changed.
 std::vector<std::string> with_flipped_byte(const std::string& id, const std::string& tensor) {
-  const TestFolder folder;
-  fs::copy(stored, folder.path(), fs::copy_options::recursive);
+  const testing::Directory folder;
+  fs::copy(stored, folder.path.string(), fs::copy_options::recursive);
   const GoldenCase& c = find_golden_case(id);
-  const std::string path = join(folder.path(), '/', c.family(), '/', id, ".safetensors");
+  const std::string path = join(folder.path.string(), '/', c.family(), '/', id, ".safetensors");
   int64_t at = 0;
   {
     const SafetensorsFile file(path);
@@ -72,7 +72,7 @@ std::vector<std::string> with_flipped_byte(const std::string& id, const std::str
   file.seekp(at);
   file.put(static_cast<char>(byte ^ 16));
   file.close();
-  return check_golden_folder(folder.path(), id, false);
+  return check_golden_folder(folder.path.string(), id, false);
 }
 
 // In inputs and right values any bit counts: the digest finds it, and so does the comparison, which
@@ -94,12 +94,12 @@ BOOST_AUTO_TEST_CASE(a_flipped_bit_is_found) {
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_or_strange_file_is_found) {
-  const TestFolder folder;
-  fs::copy(stored, folder.path(), fs::copy_options::recursive);
+  const testing::Directory folder;
+  fs::copy(stored, folder.path.string(), fs::copy_options::recursive);
   const GoldenCase& c = find_golden_case(few[1]);
-  const std::string path = join(folder.path(), "/merge/", c.id, ".safetensors");
-  fs::rename(path, join(folder.path(), "/merge/other.safetensors"));
-  const std::vector<std::string> lines = check_golden_folder(folder.path(), few[1], false);
+  const std::string path = join(folder.path.string(), "/merge/", c.id, ".safetensors");
+  fs::rename(path, join(folder.path.string(), "/merge/other.safetensors"));
+  const std::vector<std::string> lines = check_golden_folder(folder.path.string(), few[1], false);
   BOOST_TEST(lines.size() == 2u);
   BOOST_TEST((lines[0].find("other.safetensors: no vector") != std::string::npos));
   BOOST_TEST((lines.back().find("cannot open") != std::string::npos));

@@ -138,16 +138,6 @@ JudgedBy judged_by(const GoldenCase& c, const std::string& output) {
   return bound ? JudgedBy::bound : JudgedBy::every_limit;
 }
 
-/// "[3, 0, 5]"
-std::string index_text(int64_t element, const std::vector<int64_t>& shape) {
-  std::string out;
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    out = join(element % shape[axis], out.empty() ? "" : ", ", out);
-    element /= shape[axis];
-  }
-  return "[" + out + "]";
-}
-
 void judge_other_file(const GoldenCase& c, const SafetensorsFile& file,
                       const std::vector<OutputTensor>& right, CaseResult& result) {
   const Contract contract = builtin_contract(c.contract);
@@ -166,8 +156,9 @@ void judge_other_file(const GoldenCase& c, const SafetensorsFile& file,
     expected.unit = unit_roundoff(coarsest(c, t.name, contract));
     expected.accumulate_unit = unit_roundoff(contract.accumulate);
     const ByStream<double> got{*values, {}};
-    result.add(judge_values(t.name, judged_by(c, t.name), expected, got, gaussian,
-                            [&](const Place& at) { return index_text(at.element, t.shape); }));
+    result.add(
+        judge_values(t.name, judged_by(c, t.name), expected, got, gaussian,
+                     [&](const Place& at) { return "[" + index_text(at.element, t.shape) + "]"; }));
   }
 }
 

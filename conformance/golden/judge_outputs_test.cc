@@ -6,9 +6,9 @@
 #include <functional>
 
 #include "conformance/golden/golden_file.h"
-#include "conformance/golden/test_folder.h"
 #include "conformance/judge/emulated.h"
 #include "conformance/judge/limits.h"
+#include "reference/base/test_files.h"
 #include "reference/math/cross_entropy.h"
 #include "reference/math/merge.h"
 #include "reference/parallel/dense_step.h"
@@ -140,8 +140,8 @@ void write(const std::string& path, const GoldenCase& c, const Outputs& outputs)
 }
 
 CaseResult judged(const GoldenCase& c, const Outputs& outputs) {
-  const TestFolder folder;
-  const std::string path = folder.path() + "/x.safetensors";
+  const testing::Directory folder;
+  const std::string path = folder.path.string() + "/x.safetensors";
   write(path, c, outputs);
   return judge_output_file(c, path, golden);
 }
@@ -265,8 +265,8 @@ BOOST_AUTO_TEST_CASE(what_is_missing_or_misshapen_is_said) {
   BOOST_TEST((half.verdict == Verdict::fail));
   BOOST_TEST(half.detail == "dk: the file has no tensor 'dk'");
 
-  const TestFolder folder;
-  const std::string path = folder.path() + "/x.safetensors";
+  const testing::Directory folder;
+  const std::string path = folder.path.string() + "/x.safetensors";
   const std::vector<double> few{1, 2};
   write_safetensors(path,
                     {{{"o", DType::f32, {2}}, rounded_bytes(DType::f32, few, "")},
@@ -275,25 +275,26 @@ BOOST_AUTO_TEST_CASE(what_is_missing_or_misshapen_is_said) {
   BOOST_TEST_REQUIRE(shape.tensors.size() == 2u);
   BOOST_TEST(shape.tensors[0].detail == "its shape is (2); the vector's is (2, 32, 4, 16)");
   BOOST_TEST(shape.tensors[1].detail == "its dtype is I64; allowed are F64, F32, F16, BF16");
-  const CaseResult none = judge_output_file(c, folder.path() + "/none.safetensors", golden);
+  const CaseResult none = judge_output_file(c, folder.path.string() + "/none.safetensors", golden);
   BOOST_TEST(
       (none.verdict == Verdict::fail && none.detail.find("cannot open") != std::string::npos));
 }
 
 BOOST_AUTO_TEST_CASE(a_folder) {
-  const TestFolder folder;
-  BOOST_CHECK_THROW(judge_outputs({folder.path(), "*", golden}), InputError);
-  BOOST_CHECK_THROW(judge_outputs({folder.path() + "/none", "*", golden}), InputError);
+  const testing::Directory folder;
+  BOOST_CHECK_THROW(judge_outputs({folder.path.string(), "*", golden}), InputError);
+  BOOST_CHECK_THROW(judge_outputs({folder.path.string() + "/none", "*", golden}), InputError);
   const GoldenCase& c = find_golden_case(bf16_id);
-  write(folder.path() + "/" + c.id + ".safetensors", c, emulated(c, builtin_contract(c.contract)));
-  write(folder.path() + "/unknown.safetensors", c, {});
-  const std::vector<CaseResult> results = judge_outputs({folder.path(), "*", golden});
+  write(folder.path.string() + "/" + c.id + ".safetensors", c,
+        emulated(c, builtin_contract(c.contract)));
+  write(folder.path.string() + "/unknown.safetensors", c, {});
+  const std::vector<CaseResult> results = judge_outputs({folder.path.string(), "*", golden});
   const Summary summary = summarize(results);
   BOOST_TEST(summary[Verdict::pass] == 1);
   BOOST_TEST(summary[Verdict::fail] == 1);
   BOOST_TEST(summary[Verdict::skipped] > 40);
   // Without the stored vectors the verdict is the same.
-  const std::vector<CaseResult> anew = judge_outputs({folder.path(), c.id, ""});
+  const std::vector<CaseResult> anew = judge_outputs({folder.path.string(), c.id, ""});
   BOOST_TEST((anew.size() == 2 && anew[0].verdict == Verdict::pass));
 }
 

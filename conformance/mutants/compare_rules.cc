@@ -10,6 +10,7 @@
 #include "conformance/report/write_report.h"
 #include "conformance/suites/rounded_data.h"
 #include "reference/base/error.h"
+#include "reference/base/text.h"
 
 namespace bdlm {
 namespace {
@@ -43,11 +44,6 @@ UsualRules usual_rules(const AttentionOutputs& got, const AttentionOutputs& naiv
   compare(&AttentionOutputs::dk, expected.dk);
   compare(&AttentionOutputs::dv, expected.dv);
   return all;
-}
-
-std::string padded(std::string text, size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text;
 }
 
 }  // namespace

@@ -104,6 +104,21 @@ AttentionArrays attention_arrays(CallTensors& tensors, const Contract& contract,
   return out;
 }
 
+/// What the arguments of both directions have; the key sets are complete.
+template <class Args>
+Args common_args(CallTensors& tensors, const AttentionCall& call, const AttentionArrays& arrays) {
+  Args args{};
+  args.size = sizeof args;
+  args.layout = arrays.layout;
+  args.scale = call.scale;
+  args.q = arrays.q;
+  args.segment_count = static_cast<int64_t>(call.rows.segments().size());
+  args.segments = arrays.segments;
+  args.key_set_count = static_cast<int64_t>(arrays.keys.size());
+  args.key_sets = tensors.host_array("key sets", arrays.keys);
+  return args;
+}
+
 }  // namespace
 
 AttentionForwardResult call_attention(const Backend& backend, const AttentionCall& call,
@@ -119,15 +134,7 @@ AttentionForwardResult call_attention(const Backend& backend, const AttentionCal
     const std::vector<int64_t> o_shape{rows, call.shape.q_heads, call.shape.head_dim};
     const std::vector<int64_t> lse_shape{rows, call.shape.q_heads};
     const Dtype o_dtype = stage == Stage::final ? contract.o : contract.partial_o;
-    bdlm_attention_args args{};
-    args.size = sizeof args;
-    args.layout = arrays.layout;
-    args.scale = call.scale;
-    args.q = arrays.q;
-    args.segment_count = static_cast<int64_t>(call.rows.segments().size());
-    args.segments = arrays.segments;
-    args.key_set_count = static_cast<int64_t>(arrays.keys.size());
-    args.key_sets = tensors.host_array("key sets", arrays.keys);
+    auto args = common_args<bdlm_attention_args>(tensors, call, arrays);
     if (state != nullptr && options.in_place && o_dtype == contract.partial_o) {
       args.o = tensors.in_out("o", state->o, o_dtype, o_shape);
       args.lse = tensors.in_out("lse", state->lse, contract.lse, lse_shape);
@@ -169,15 +176,7 @@ AttentionBackwardResult call_attention_backward(const Backend& backend, const At
       arrays.keys[s].dk = tensors.output(numbered("dk", s, sets), gradient, key_shape);
       arrays.keys[s].dv = tensors.output(numbered("dv", s, sets), gradient, key_shape);
     }
-    bdlm_attention_backward_args args{};
-    args.size = sizeof args;
-    args.layout = arrays.layout;
-    args.scale = call.scale;
-    args.q = arrays.q;
-    args.segment_count = static_cast<int64_t>(call.rows.segments().size());
-    args.segments = arrays.segments;
-    args.key_set_count = static_cast<int64_t>(sets);
-    args.key_sets = tensors.host_array("key sets", arrays.keys);
+    auto args = common_args<bdlm_attention_backward_args>(tensors, call, arrays);
     args.o = tensors.input("o", merged.o, contract.o, shape);
     args.lse = tensors.input("lse", merged.lse, contract.lse, {rows, call.shape.q_heads});
     args.d_o = tensors.input("d_o", d_o, contract.input, shape);

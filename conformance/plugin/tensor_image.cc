@@ -7,6 +7,7 @@
 #include "conformance/plugin/poison.h"
 #include "reference/base/error.h"
 #include "reference/base/small_float.h"
+#include "reference/base/text.h"
 
 namespace bdlm {
 namespace {
@@ -246,13 +247,8 @@ std::string TensorImage::left_unwritten(const std::vector<std::byte>& after) con
   if (count == 0) {
     return "";
   }
-  std::string index;
-  for (size_t axis = shape_.size(); axis-- > 0;) {
-    index = join(first % shape_[axis], index.empty() ? "" : ", ", index);
-    first /= shape_[axis];
-  }
   return join(title(), ": ", count, " of ", elements(), " elements were left unwritten, first at (",
-              index, ")");
+              index_text(first, shape_), ")");
 }
 
 std::vector<double> decode_elements(std::span<const std::byte> elements, bdlm_dtype dtype) {

@@ -225,6 +225,10 @@ void ReportSink::close() {
   }
 }
 
+std::optional<ReportSink> open_report(const std::string& path, std::ostream& standard_output) {
+  return path.empty() ? std::nullopt : std::make_optional<ReportSink>(path, standard_output);
+}
+
 bool is_standard_output(const std::string& path) {
   return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
 }

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,10 @@ class ReportSink {
   std::ostream* stream_ = nullptr;
   std::unique_ptr<OutputFile> file_;
 };
+
+/// The sink of a report that was asked for, nothing for an empty path. To be opened before the
+/// work, so that a path that cannot be written costs none.
+std::optional<ReportSink> open_report(const std::string& path, std::ostream& standard_output);
 
 /// "-", or the name under which the system gives the same.
 bool is_standard_output(const std::string& path);

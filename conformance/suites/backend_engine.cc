@@ -5,7 +5,7 @@
 
 #include "conformance/suites/backend_failure.h"
 #include "conformance/suites/plan_calls.h"
-#include "reference/parallel/row_copy.h"
+#include "reference/layout/row_copy.h"
 
 namespace bdlm {
 namespace {

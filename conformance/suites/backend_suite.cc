@@ -1,22 +1,10 @@
 #include "conformance/suites/backend_suite.h"
 
-#include <algorithm>
-#include <chrono>
-
 #include "conformance/report/case_id.h"
 #include "conformance/suites/backend_failure.h"
 #include "reference/base/error.h"
-#include "reference/base/text.h"
 
 namespace bdlm {
-namespace {
-
-template <class T>
-bool chosen(const std::vector<T>& list, const T& value) {
-  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
-}
-
-}  // namespace
 
 std::vector<BackendCase> backend_cases(const Selection& selection) {
   std::vector<BackendCase> out;
@@ -30,11 +18,7 @@ std::vector<BackendCase> backend_cases(const Selection& selection) {
 }
 
 std::vector<BackendCase> select_backend_cases(const Selection& selection) {
-  static const std::vector<std::string> tiers{"T1", "T4", "T5", "T6", "T7"};
-  for (const std::string& tier : selection.tiers) {
-    require(std::find(tiers.begin(), tiers.end(), tier) != tiers.end(), "unknown tier '",
-            printable(tier), "' for a backend; known are ", listed(tiers));
-  }
+  check_tiers(selection, {"T1", "T4", "T5", "T6", "T7"});
   std::vector<BackendCase> out;
   std::string example;
   for (BackendCase& c : backend_cases(selection)) {
@@ -44,28 +28,18 @@ std::vector<BackendCase> select_backend_cases(const Selection& selection) {
       out.push_back(std::move(c));
     }
   }
-  require(!out.empty(),
-          "no backend case of this level, tier, scheme, ranks and id is there; ids look like ",
-          example, ", and --case takes * and ?");
+  require(!out.empty(), nothing_selected(selection, example));
   return out;
 }
 
 CaseResult run_case(const BackendCase& backend_case, const Backend& backend) {
-  const auto begin = std::chrono::steady_clock::now();
-  CaseResult result;
-  try {
-    result = backend_case.run(backend);
-  } catch (const BackendFailure& failure) {
-    result = failure.result();
-  } catch (const std::exception& error) {
-    result = {};
-    result.verdict = Verdict::crash;
-    result.detail = error.what();
-  }
-  result.id = backend_case.id;
-  result.tier = backend_case.tier;
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return result;
+  return judged(backend_case.id, backend_case.tier, [&] {
+    try {
+      return backend_case.run(backend);
+    } catch (const BackendFailure& failure) {
+      return failure.result();
+    }
+  });
 }
 
 void require_call(const char* entry, const CallStatus& status, const std::string& violation) {

@@ -20,14 +20,7 @@ struct Session {
 StepSettings settings_of(const LayoutCase& layout, bool all_options) {
   StepSettings s;
   s.sequence = layout.shape.sequence;
-  s.config.layers = 2;
-  s.config.hidden = 8;
-  s.config.q_heads = 4;
-  s.config.kv_heads = 2;
-  s.config.head_dim = 4;
-  s.config.mlp = 12;
-  s.config.vocab = 19;
-  s.config.rules = {layout.rule, {layout.rule.clean, 0}};
+  s.config = two_layers(layout.rule, {.hidden = 8, .head_dim = 4, .mlp = 12, .vocab = 19});
   s.mask_token = 18;
   if (all_options) {
     s.objective = ObjectiveKind::complementary_views;

@@ -49,11 +49,8 @@ CaseResult judge(const ProbeCase& c, const Backend& backend) {
   return result;
 }
 
-bool chosen(const Selection& selection, Scheme scheme, int ranks) {
-  const auto among = [](const auto& list, const auto& value) {
-    return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
-  };
-  return among(selection.schemes, scheme) && among(selection.ranks, ranks) &&
+bool takes(const Selection& selection, Scheme scheme, int ranks) {
+  return chosen(selection.schemes, scheme) && chosen(selection.ranks, ranks) &&
          (scheme == Scheme::monolithic) == (ranks == 1);
 }
 
@@ -65,7 +62,7 @@ std::vector<BackendCase> probe_cases(const Selection& selection) {
   const LayerRule full{CleanRule::block_causal, 0};
   for (const int ranks : {1, 2, 4}) {
     for (const Scheme scheme : {Scheme::monolithic, Scheme::cp, Scheme::bp, Scheme::csbp}) {
-      if (!chosen(selection, scheme, ranks)) {
+      if (!takes(selection, scheme, ranks)) {
         continue;
       }
       const auto add = [&](const Shape& shape, const LayerRule& rule, const AttentionShape& heads,

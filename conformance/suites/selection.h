@@ -1,9 +1,12 @@
 #pragma once
 // A choice of cases.
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "conformance/report/report.h"
 #include "conformance/suites/layout_case.h"
 
 namespace bdlm {
@@ -17,6 +20,23 @@ struct Selection {
   std::vector<Scheme> schemes;
   std::vector<int> ranks;
 };
+
+/// Whether a list of a selection chooses a value.
+template <class T>
+bool chosen(const std::vector<T>& list, const T& value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+/// Throws InputError unless all of the selection's tiers are among these.
+void check_tiers(const Selection& selection, const std::vector<std::string>& known);
+
+/// The error's text where nothing is selected; `example` is the id of some case.
+std::string nothing_selected(const Selection& selection, const std::string& example);
+
+/// What `judge` returns, with id, tier and the time that it took. What it throws becomes a CRASH
+/// with the error's text.
+CaseResult judged(const std::string& id, const std::string& tier,
+                  const std::function<CaseResult()>& judge);
 
 /// The schemes and ranks of a selection, each with its layouts.
 std::vector<LayoutCase> selected_layouts(const Selection& selection);

@@ -85,12 +85,6 @@ CaseResult judge(const StatisticalCase& c, const Backend& backend) {
   return result;
 }
 
-/// Schemes to judge, monolithic among them.
-bool chosen(const Selection& selection, Scheme scheme) {
-  return selection.schemes.empty() || std::find(selection.schemes.begin(), selection.schemes.end(),
-                                                scheme) != selection.schemes.end();
-}
-
 constexpr DataKind hostile[] = {DataKind::scores_80,    DataKind::scores_1e4,
                                 DataKind::local_above,  DataKind::local_below,
                                 DataKind::equal_maxima, DataKind::cancelling};
@@ -113,7 +107,7 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
   for (const int ranks : all_ranks) {
     const Shape base{Sequence::uniform(8 * (2 * ranks + 1) - 3, 8), 8, "", ""};
     for (const Scheme scheme : {Scheme::monolithic, Scheme::cp, Scheme::bp, Scheme::csbp}) {
-      if (!chosen(selection, scheme) || (scheme == Scheme::monolithic) != (ranks == 1)) {
+      if (!chosen(selection.schemes, scheme) || (scheme == Scheme::monolithic) != (ranks == 1)) {
         continue;
       }
       for (const LayerRule& rule :
@@ -147,7 +141,7 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
       const bool wanted =
           selection.ranks.empty() ||
           std::find(selection.ranks.begin(), selection.ranks.end(), ranks) != selection.ranks.end();
-      if (chosen(selection, scheme) && wanted) {
+      if (chosen(selection.schemes, scheme) && wanted) {
         cases.push_back(
             {{shape, {CleanRule::block_causal, 0}, scheme, ranks, BlockAssignment::dual_end},
              {2, 1, 64},

@@ -11,6 +11,7 @@
 #include "conformance/suites/attention_traffic.h"
 #include "conformance/suites/backend_step.h"
 #include "conformance/suites/backend_suite.h"
+#include "conformance/suites/largest.h"
 #include "conformance/suites/rounding_engine.h"
 #include "conformance/suites/same_bits.h"
 #include "conformance/suites/step_data.h"
@@ -77,22 +78,6 @@ StepOutcome<double> monolithic(const StepProblem& problem, const Contract* round
   return std::move(*outcome);
 }
 
-double largest(const double* values, int64_t count) {
-  double most = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    most = std::max(most, std::abs(values[i]));
-  }
-  return most;
-}
-
-double difference_of(const double* a, const double* b, int64_t count) {
-  double most = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    most = std::max(most, std::abs(a[i] - b[i]));
-  }
-  return most;
-}
-
 CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
   const Contract& contract = backend.contract();
   const StepProblem problem = problem_of(c, contract);
@@ -123,7 +108,7 @@ CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
   const auto judge = [&](const std::string& tensor, const double* value, const double* right,
                          const double* again, const double* rounded, int64_t count) {
     double limit = std::max(units * limits::step_relative * largest(right, count),
-                            limits::step_reordered * difference_of(right, again, count));
+                            limits::step_reordered * largest_difference(right, again, count));
     double error = 0;
     double product = 0;
     double norm = 0;
@@ -266,19 +251,6 @@ CaseResult judge_transport(const StepBackendCase& c, const Backend& backend) {
   return result;
 }
 
-DenseConfig small_model(const LayerRule& rule) {
-  DenseConfig config;
-  config.layers = 2;
-  config.hidden = 24;
-  config.q_heads = 4;
-  config.kv_heads = 2;
-  config.head_dim = 8;
-  config.mlp = 40;
-  config.vocab = 37;
-  config.rules = {rule, {rule.clean, 0}};
-  return config;
-}
-
 std::vector<StepBackendCase> step_list(const Selection& selection) {
   std::vector<StepBackendCase> out;
   const bool quick = selection.level == Level::quick;
@@ -291,7 +263,7 @@ std::vector<StepBackendCase> step_list(const Selection& selection) {
                            auto edit) {
         StepSettings s;
         s.sequence = shape.sequence;
-        s.config = small_model(rule);
+        s.config = two_layers(rule, {.hidden = 24, .head_dim = 8, .mlp = 40, .vocab = 37});
         s.mask_token = 36;
         edit(s);
         out.push_back({{shape, rule, scheme, ranks, BlockAssignment::dual_end}, s, word});

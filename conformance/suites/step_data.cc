@@ -70,6 +70,19 @@ const char* name(Supervision supervision) {
   return "?";
 }
 
+DenseConfig two_layers(const LayerRule& rule, const SmallModel& model) {
+  DenseConfig config;
+  config.layers = 2;
+  config.hidden = model.hidden;
+  config.q_heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = model.head_dim;
+  config.mlp = model.mlp;
+  config.vocab = model.vocab;
+  config.rules = {rule, {rule.clean, 0}};
+  return config;
+}
+
 StepProblem make_step(const StepSettings& s) {
   check(s.config);
   const int64_t vocab = s.config.vocab;

@@ -41,6 +41,15 @@ struct StepSettings {
   uint64_t seed = 1;
 };
 
+/// The numbers in which small models differ.
+struct SmallModel {
+  int64_t hidden = 1, head_dim = 1, mlp = 1, vocab = 1;
+};
+
+/// Two layers of 4 query and 2 KV heads, the first under the rule, the second full, so that what
+/// one layer gets wrong passes through attention again.
+DenseConfig two_layers(const LayerRule& rule, const SmallModel& model);
+
 /// Draws, views and parameters from the seed. Throws InputError where the settings contradict each
 /// other.
 StepProblem make_step(const StepSettings& settings);

@@ -4,30 +4,13 @@
 
 #include "conformance/judge/limits.h"
 #include "conformance/suites/attention_traffic.h"
+#include "conformance/suites/largest.h"
 #include "reference/layout/ledger.h"
 #include "reference/parallel/dense_step.h"
 #include "reference/parallel/thread_communicator.h"
 
 namespace bdlm {
 namespace {
-
-double largest(const double* values, int64_t count) {
-  double most = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    // A NaN stays the largest.
-    most = std::abs(values[i]) <= most ? most : std::abs(values[i]);
-  }
-  return most;
-}
-
-double largest_difference(const double* a, const double* b, int64_t count) {
-  double most = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const double d = std::abs(a[i] - b[i]);
-    most = d <= most ? most : d;
-  }
-  return most;
-}
 
 StepOutcome<double> run_alone(const StepProblem& problem, bool reverse_tiles) {
   const Ownership alone = divide(problem.dense.example.sequence, Scheme::monolithic, 1);

@@ -15,19 +15,8 @@ struct StepSuiteCase {
   std::string word;
 };
 
-/// Two layers, the first under the layout's mask, the second full, so that what one layer gets
-/// wrong passes through attention again.
 DenseConfig small_model(const LayerRule& rule) {
-  DenseConfig config;
-  config.layers = 2;
-  config.hidden = 12;
-  config.q_heads = 4;
-  config.kv_heads = 2;
-  config.head_dim = 4;
-  config.mlp = 16;
-  config.vocab = 23;
-  config.rules = {rule, {rule.clean, 0}};
-  return config;
+  return two_layers(rule, {.hidden = 12, .head_dim = 4, .mlp = 16, .vocab = 23});
 }
 
 CaseResult judge(const StepSuiteCase& c, const Subject& subject) {

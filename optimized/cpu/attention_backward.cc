@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "optimized/cpu/attention_tiles.h"
-#include "optimized/cpu/parallel.h"
 #include "optimized/cpu/softmax.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm::cpu {
 namespace {

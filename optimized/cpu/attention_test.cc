@@ -2,7 +2,7 @@
 
 #include "optimized/cpu/attention_call_test.h"
 #include "optimized/cpu/backend.h"
-#include "optimized/cpu/parallel.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm {
 namespace {
@@ -83,17 +83,17 @@ BOOST_AUTO_TEST_CASE(what_is_not_seen_does_not_matter) {
 
 BOOST_AUTO_TEST_CASE(threads_change_no_bits) {
   const test::Driver driver(bdlm_cpu_backend());
-  const int before = cpu::max_threads();
+  const int before = max_threads();
   for (const AttentionShape& shape : shapes) {
     AttentionCall call(150, {201, 64}, shape, 6);
-    cpu::set_max_threads(1);
+    set_max_threads(1);
     const auto one = test::run(driver, call)->bits();
     for (const int threads : {2, 3, 4, 7}) {
-      cpu::set_max_threads(threads);
+      set_max_threads(threads);
       BOOST_TEST((test::run(driver, call)->bits() == one), threads << " threads");
     }
   }
-  cpu::set_max_threads(before);
+  set_max_threads(before);
 }
 
 // Rows that see nothing keep their state, and get (0, -inf) where they have none. States and dQ may

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "optimized/cpu/parallel.h"
 #include "reference/base/error.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm::cpu {
 namespace {

@@ -7,8 +7,8 @@
 #include "conformance/judge/limits.h"
 #include "conformance/judge/rounding.h"
 #include "optimized/cpu/backend.h"
-#include "optimized/cpu/parallel.h"
 #include "optimized/cpu/plugin_driver_test.h"
+#include "reference/base/parallel_for.h"
 #include "reference/base/philox.h"
 #include "reference/math/cross_entropy.h"
 
@@ -229,11 +229,11 @@ BOOST_AUTO_TEST_CASE(agrees_with_double) {
 
 BOOST_AUTO_TEST_CASE(threads_change_no_bits) {
   const test::Driver driver(bdlm_cpu_backend());
-  const int before = cpu::max_threads();
+  const int before = max_threads();
   for (const Case& c : cases()) {
     std::vector<std::vector<uint32_t>> one;
     for (const int threads : {1, 2, 3, 5}) {
-      cpu::set_max_threads(threads);
+      set_max_threads(threads);
       Call call(c);
       const bdlm_cross_entropy_args args = call.args();
       driver.expect_ok(driver->cross_entropy(driver.context(), &args));
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bits) {
       BOOST_TEST((call.bits() == one), threads << " threads");
     }
   }
-  cpu::set_max_threads(before);
+  set_max_threads(before);
 }
 
 // Ignored rows, and the weights of the excluded class, may hold anything.

@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "optimized/cpu/parallel.h"
 #include "reference/base/error.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm::cpu {
 namespace {

@@ -6,9 +6,9 @@
 #include "optimized/cpu/attention_backward.h"
 #include "optimized/cpu/attention_forward.h"
 #include "optimized/cpu/merge.h"
-#include "optimized/cpu/row_moves.h"
 #include "optimized/cpu/row_passes.h"
 #include "reference/base/error.h"
+#include "reference/layout/row_copy.h"
 
 namespace bdlm::cpu {
 namespace {
@@ -26,8 +26,8 @@ void take_pair(const RowSet& rows, const RowSet& storage, int64_t width, const F
                const Floats& b, int64_t stride, float* to) {
   require<LogicError>(rows.size() <= stride, "a shard of ", rows.size(), " rows is padded to ",
                       stride);
-  take_rows(rows, storage, width, a.data(), to);
-  take_rows(rows, storage, width, b.data(), to + stride * width);
+  pack_rows(rows, storage, width, a.data(), to);
+  pack_rows(rows, storage, width, b.data(), to + stride * width);
 }
 
 }  // namespace
@@ -152,8 +152,8 @@ void RankEngine::unpack(const Gather& step) {
   const int64_t part = step.padded_rows * kv_width();
   const float* from = transfers_.at(step.token).receive[0].data();
   for (int rank = 0; rank < plan_.ranks; ++rank, from += 2 * part) {
-    put_rows(step.shards->at(rank), buffer, kv_width(), from, k_[step.buffer].data());
-    put_rows(step.shards->at(rank), buffer, kv_width(), from + part, v_[step.buffer].data());
+    unpack_rows(step.shards->at(rank), buffer, kv_width(), from, k_[step.buffer].data());
+    unpack_rows(step.shards->at(rank), buffer, kv_width(), from + part, v_[step.buffer].data());
   }
   transfers_.erase(step.token);
 }
@@ -209,8 +209,8 @@ void RankEngine::unpack(const Exchange& step) {
   for (size_t m = 0; m < step.receives.size(); ++m) {
     const RowSet& rows = step.receives[m].rows;
     const float* from = transfers_.at(step.token).receive[m].data();
-    put_rows(rows, buffer, kv_width(), from, k_[step.buffer].data());
-    put_rows(rows, buffer, kv_width(), from + rows.size() * kv_width(), v_[step.buffer].data());
+    unpack_rows(rows, buffer, kv_width(), from, k_[step.buffer].data());
+    unpack_rows(rows, buffer, kv_width(), from + rows.size() * kv_width(), v_[step.buffer].data());
   }
   transfers_.erase(step.token);
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "optimized/cpu/parallel.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm::cpu {
 namespace {

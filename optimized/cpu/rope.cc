@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "optimized/cpu/parallel.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm::cpu {
 namespace {

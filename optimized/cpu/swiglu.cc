@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "optimized/cpu/parallel.h"
 #include "optimized/cpu/vector_exp.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm::cpu {
 namespace {

@@ -1,5 +1,7 @@
 #include "reference/base/text.h"
 
+#include <algorithm>
+
 namespace bdlm {
 
 std::string printable(std::string_view text, size_t limit) {
@@ -42,6 +44,20 @@ std::string listed(const std::vector<std::string>& items) {
     out += (out.empty() ? "" : ", ") + item;
   }
   return out;
+}
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+std::string index_text(int64_t element, const std::vector<int64_t>& shape) {
+  std::vector<std::string> indices(shape.size());
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    indices[axis] = std::to_string(element % shape[axis]);
+    element /= shape[axis];
+  }
+  return listed(indices);
 }
 
 }  // namespace bdlm

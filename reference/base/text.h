@@ -2,6 +2,7 @@
 // Foreign text inside one-line messages.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,5 +16,11 @@ std::string printable(std::string_view text, size_t limit = 120);
 
 /// "a, b, c" of already printable items.
 std::string listed(const std::vector<std::string>& items);
+
+/// With blanks behind it, up to a width in bytes.
+std::string padded(std::string text, size_t width);
+
+/// "3, 0, 5": the indices of an element, counted in row-major order, of an array of this shape.
+std::string index_text(int64_t element, const std::vector<int64_t>& shape);
 
 }  // namespace bdlm

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reference/base/error.h"
+#include "reference/base/test_files.h"
 
 namespace bdlm {
 namespace {
@@ -23,15 +24,9 @@ Json llama() {
 
 /// A directory with a config.json.
 struct Checkpoint {
-  std::filesystem::path directory;
-  explicit Checkpoint(const std::string& text) {
-    std::string name = (std::filesystem::temp_directory_path() / "bdlm_config_XXXXXX").string();
-    BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
-    directory = name;
-    std::ofstream(file()) << text;
-  }
-  ~Checkpoint() { std::filesystem::remove_all(directory); }
-  std::string file() const { return (directory / "config.json").string(); }
+  testing::Directory directory;
+  explicit Checkpoint(const std::string& text) { std::ofstream(file()) << text; }
+  std::string file() const { return (directory.path / "config.json").string(); }
 };
 
 Architecture read(const Json& config) {
@@ -420,7 +415,7 @@ BOOST_AUTO_TEST_CASE(names_and_paths) {
   const Checkpoint checkpoint(llama().dump());
   BOOST_TEST(find_architecture("nemotron_8b").layer_count() == 34);
   BOOST_TEST(find_architecture(checkpoint.file()).layer_count() == 3);
-  BOOST_TEST(find_architecture(checkpoint.directory.string()).layer_count() == 3);
+  BOOST_TEST(find_architecture(checkpoint.directory.path.string()).layer_count() == 3);
   BOOST_CHECK_THROW(find_architecture("nemotron_9b"), InputError);
   BOOST_CHECK_THROW(find_architecture("no/such/file"), FileError);
   BOOST_CHECK_THROW(find_architecture("missing.json"), FileError);

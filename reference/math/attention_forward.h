@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "reference/base/parallel_for.h"
 #include "reference/math/attention_grid.h"
 #include "reference/math/merge.h"
-#include "reference/math/parallel_for.h"
 
 namespace bdlm {
 

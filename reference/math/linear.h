@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "reference/base/parallel_for.h"
 #include "reference/math/panel.h"
-#include "reference/math/parallel_for.h"
 
 namespace bdlm {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "reference/math/parallel_for.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm {
 

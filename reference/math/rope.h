@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "reference/base/error.h"
+#include "reference/base/parallel_for.h"
 #include "reference/math/dual.h"
-#include "reference/math/parallel_for.h"
 
 namespace bdlm {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "reference/math/parallel_for.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm {
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "reference/base/error.h"
+#include "reference/layout/row_copy.h"
 #include "reference/math/attention.h"
 #include "reference/math/merge.h"
 #include "reference/parallel/engine_factory.h"
 #include "reference/parallel/key_passes.h"
-#include "reference/parallel/row_copy.h"
 #include "reference/schedule/engine.h"
 
 namespace bdlm {

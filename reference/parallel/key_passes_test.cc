@@ -4,8 +4,8 @@
 #include <set>
 
 #include "reference/base/error.h"
+#include "reference/layout/row_copy.h"
 #include "reference/layout/visibility.h"
-#include "reference/parallel/row_copy.h"
 
 namespace bdlm {
 namespace {

@@ -1,15 +1,12 @@
 #include "reference/parallel/thread_communicator.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "reference/base/error.h"
+#include "reference/base/parallel_for.h"
 
 namespace bdlm {
 namespace {
@@ -22,13 +19,9 @@ struct Ending {
 
 Ending run_rank(const std::shared_ptr<ThreadGroup>& group, int rank,
                 const std::function<void(Communicator&)>& program, const RunOptions& options) {
-#ifdef _OPENMP
   if (options.openmp_threads > 0) {
-    omp_set_num_threads(options.openmp_threads);  // of this thread only
+    set_max_threads(options.openmp_threads);  // of this thread only
   }
-#else
-  static_cast<void>(options);
-#endif
   try {
     ThreadCommunicator communicator(group, rank);
     program(communicator);

@@ -20,6 +20,13 @@ inline int max_threads() {
 #endif
 }
 
+/// Sets that number for the calling thread; without OpenMP it stays 1.
+inline void set_max_threads([[maybe_unused]] int threads) {
+#ifdef _OPENMP
+  omp_set_num_threads(threads);
+#endif
+}
+
 /// Calls f(unit, thread) for every unit in [0, units), on any thread and in any order: units must
 /// not share what they write, and then no result depends on the number of threads. `thread` is
 /// below max_threads(). An exception of the lowest failing unit is thrown once all units are done.
