@@ -9,9 +9,11 @@ git() {
 }
 
 # configure FOLDER [CMAKE ARGUMENT...]: Ninja and ccache where they are found. A folder that was
-# configured before keeps its generator.
+# configured before keeps its generator. Sources are compiled several at a time: where everything is
+# built once, that halves the time. Who builds again after every change leaves it off.
 configure() {
-  local folder=$1 arguments=(-DCMAKE_BUILD_TYPE=Release)
+  local folder=$1 arguments=(-DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON
+                             -DCMAKE_UNITY_BUILD_BATCH_SIZE=10)
   shift
   if [[ ! -f $folder/CMakeCache.txt ]] && command -v ninja >/dev/null; then
     arguments+=(-G Ninja)

@@ -174,6 +174,37 @@ check_headers() {
   done < <(sort "$results/headers" 2>/dev/null)
 }
 
+# Reads compile_commands.json as CMake writes it, a key a line. Writes a command for each source that
+# a unity file includes, and none of GCC's precompiled headers, which Clang cannot read.
+single_commands() {
+  echo '['
+  sed -E 's/ -Winvalid-pch| -include [^ ]*cmake_pch\.hxx//g' | awk '
+    function entry(source,   at, text) {
+      at = index(command, " -c " name)
+      text = substr(command, 1, at + 3) source substr(command, at + 4 + length(name))
+      printf "%s{\n%s\n%s\n  \"file\": \"%s\"\n}", comma, folder, text, source
+      comma = ",\n"
+    }
+    /^ *"directory":/ { folder = $0 }
+    /^ *"command":/ { command = $0 }
+    /^ *"file":/ {
+      name = $0
+      gsub(/^ *"file": "|",?$/, "", name)
+      if (name !~ /\/Unity\/unity_[0-9]+_cxx\.cxx$/) {
+        entry(name)
+        next
+      }
+      while ((getline line < name) > 0) {
+        if (line ~ /^#include "/) {
+          gsub(/^#include "|"$/, "", line)
+          entry(line)
+        }
+      }
+      close(name)
+    }'
+  echo ']'
+}
+
 # --- clang-tidy -------------------------------------------------------------------------------
 # Checks one file and notes its name in $results where it has findings or the time is over.
 tidy_one() {  # FILE
@@ -209,16 +240,14 @@ check_tidy() {
     problem "there is no build/compile_commands.json; configure first: cmake -S . -B build"
     return
   fi
+  single_commands <build/compile_commands.json >"$results/compile_commands.json"
   for file in "${files[@]}"; do
-    if grep -qF "\"file\": \"$root/$file\"" build/compile_commands.json; then
+    if grep -qF "\"file\": \"$root/$file\"" "$results/compile_commands.json"; then
       printf '%s\0' "$file"
     else
       echo "lint: $file is not in the build: not given to clang-tidy" >&2
     fi
   done >"$results/files"
-  # Clang cannot read the precompiled headers of GCC.
-  sed -E 's/ -Winvalid-pch| -include [^ ]*cmake_pch\.hxx//g' build/compile_commands.json \
-    >"$results/compile_commands.json"
   gcc_headers=$(g++ -print-file-name=include)
   tidy_until=$(($(date +%s) + tidy_seconds))
   export results gcc_headers tidy_until

@@ -135,13 +135,18 @@ test_addresses() {
 }
 
 fuzz() {  # FOLDER
-  local program count=0
-  for program in "$1"/fuzz/fuzz_*; do
-    "$program" --seconds "$fuzz_seconds" --seed "$RANDOM" --findings "$1/fuzz" \
-      "conformance/fuzz/corpus/${program##*/fuzz_}" || return 1
-    count=$((count + 1))
+  local folder=$1 reader commands=()
+  for reader in "${fuzz_tests[@]%_fuzz.cc}"; do
+    commands+=("$folder/fuzz/fuzz_$reader --seconds $fuzz_seconds --seed $RANDOM \
+      --findings $folder/fuzz conformance/fuzz/corpus/$reader")
   done
-  ((count > 0))
+  # One on each core. What a program says stays together.
+  # shellcheck disable=SC2016
+  printf '%s\0' "${commands[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c '
+    status=0
+    output=$($1 2>&1) || status=$?
+    printf "%s\n" "$output"
+    exit $((status != 0))' bash
 }
 
 build_for_threads() {

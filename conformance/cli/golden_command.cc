@@ -13,7 +13,7 @@
 namespace bdlm {
 namespace {
 
-struct Options {
+struct GoldenOptions {
   std::string ids;
   std::string level;
   std::string folder = "golden/v1";
@@ -24,7 +24,7 @@ struct Options {
 };
 
 /// `--case GLOB` or `--level L`: quick is what is stored, gate and full are all.
-std::vector<GoldenCase> chosen(const Options& options) {
+std::vector<GoldenCase> chosen(const GoldenOptions& options) {
   require(options.ids.empty() || options.level.empty(),
           "--case and --level exclude each other; give one of them");
   const bool stored_only =
@@ -32,7 +32,7 @@ std::vector<GoldenCase> chosen(const Options& options) {
   return select_golden_cases(options.ids.empty() ? "*" : options.ids, stored_only);
 }
 
-int list(const Options& options) {
+int list(const GoldenOptions& options) {
   for (const GoldenCase& c : chosen(options)) {
     std::cout << c.id << "  " << c.family() << ", " << c.contract
               << (c.stored ? "" : ", made on demand") << ": " << listed(c.flags) << '\n';
@@ -40,7 +40,7 @@ int list(const Options& options) {
   return 0;
 }
 
-int gen(const Options& options) {
+int gen(const GoldenOptions& options) {
   if (options.manifest) {
     require(options.ids.empty() && options.level.empty() && !options.inputs_only,
             "--manifest writes all stored vectors; it goes with no --case, --level, --inputs-only");
@@ -63,7 +63,7 @@ int gen(const Options& options) {
   return 0;
 }
 
-int check(const Options& options) {
+int check(const GoldenOptions& options) {
   const std::vector<std::string> differences =
       check_golden_folder(options.folder, options.ids.empty() ? "*" : options.ids, options.all);
   for (const std::string& line : differences) {
@@ -78,7 +78,7 @@ int check(const Options& options) {
 }  // namespace
 
 void add_golden_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GoldenOptions>();
   CLI::App* command = app.add_subcommand("golden", "Golden vectors: list, make or check them");
   command->require_subcommand(1);
   CLI::App* list_command = command->add_subcommand("list", "Ids, families, contracts and flags");

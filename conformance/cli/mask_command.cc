@@ -11,7 +11,7 @@
 namespace bdlm {
 namespace {
 
-struct Options {
+struct MaskOptions {
   int64_t length = 0;
   int64_t block = 0;
   int64_t window = 0;
@@ -28,7 +28,7 @@ CleanRule parse_clean(const std::string& text) {
   return text == "block-causal" ? CleanRule::block_causal : CleanRule::token_causal;
 }
 
-int mask(const Options& o) {
+int mask(const MaskOptions& o) {
   const MaskFormat format = parse_mask_format(o.format);
   const LayerRule rule{parse_clean(o.clean), o.window};
   require(o.length / o.block < int64_t{1} << 26, "--length ", o.length,
@@ -64,7 +64,7 @@ int mask(const Options& o) {
 }  // namespace
 
 void add_mask_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MaskOptions>();
   CLI::App* command = app.add_subcommand("mask", "Write a layer's mask for a kernel of your own");
   constexpr int64_t most = int64_t{1} << 30;
   add_integer(*command, "--length", options->length, 1, most, "Tokens")->required();

@@ -19,7 +19,7 @@
 namespace bdlm {
 namespace {
 
-struct Options {
+struct MutateOptions {
   std::string mutants = "*";
   int jobs = 0;
   bool matrix = false;
@@ -118,7 +118,7 @@ void check_right_code(const std::vector<SuiteCase>& cases, int jobs) {
 }
 
 /// The usual comparisons and the judge on the same mistakes. 1 where the judge misses one.
-int show_rules(const Options& options) {
+int show_rules(const MutateOptions& options) {
   require(!options.matrix && !options.list && options.mutants == "*",
           "--compare-rules has faults of its own; it takes --json, and none of --mutant, --matrix, "
           "--list");
@@ -137,7 +137,7 @@ int show_rules(const Options& options) {
              : 1;
 }
 
-int mutate(const Options& options) {
+int mutate(const MutateOptions& options) {
   if (options.compare_rules) {
     return show_rules(options);
   }
@@ -187,7 +187,7 @@ int mutate(const Options& options) {
 }  // namespace
 
 void add_mutate_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MutateOptions>();
   CLI::App* command =
       app.add_subcommand("mutate", "Plant faults in right code and see that the suite finds them");
   add_text(*command, "--mutant", options->mutants, "Only mutants whose name matches this glob");

@@ -21,7 +21,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
-struct Options {
+struct PlanOptions {
   std::string model;
   int64_t context = 0;
   int64_t ranks = 0;
@@ -102,7 +102,7 @@ std::vector<LayerRule> rules_of(const Architecture& model, CleanRule clean) {
 }
 
 SchemePlan make_plan(const Architecture& model, const Sequence& sequence, Scheme scheme,
-                     const Options& options, const LedgerOptions& base, CleanRule clean) {
+                     const PlanOptions& options, const LedgerOptions& base, CleanRule clean) {
   SchemePlan plan;
   const int ranks = scheme == Scheme::monolithic ? 1 : static_cast<int>(options.ranks);
   plan.ownership = divide(sequence, scheme, ranks,
@@ -267,7 +267,7 @@ void print(std::ostream& out, const std::vector<SchemePlan>& plans, const std::s
 }
 
 /// Writes the rank programs of one layer under the one scheme that was asked for.
-void dump(const Options& options, const Architecture& model, const Sequence& sequence,
+void dump(const PlanOptions& options, const Architecture& model, const Sequence& sequence,
           const std::vector<SchemePlan>& plans, const ElementBytes& bytes, CleanRule clean) {
   require(plans.size() == 1, "--dump writes the plan of one scheme, and there are ", plans.size(),
           "; choose one by --scheme");
@@ -281,7 +281,7 @@ void dump(const Options& options, const Architecture& model, const Sequence& seq
             elements * bytes.gather, elements * bytes.scatter);
 }
 
-int plan(const Options& options) {
+int plan(const PlanOptions& options) {
   require(!options.model.empty() && options.context > 0 && options.ranks > 0,
           "--model, --context and --ranks are required; bdlm plan --help shows what there is");
   const Architecture model = find_architecture(options.model);
@@ -361,7 +361,7 @@ int plan(const Options& options) {
 }  // namespace
 
 void add_plan_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   CLI::App* command =
       app.add_subcommand("plan", "Who owns what, balance, traffic and memory of a model");
   add_text(*command, "--model", options->model, "A known name, or a config.json");

@@ -14,7 +14,7 @@
 namespace bdlm {
 namespace {
 
-struct Options {
+struct PlanVerifyOptions {
   std::string file;
   std::string json;
 };
@@ -49,7 +49,7 @@ CaseResult case_of(const std::string& id, const PlanVerdict& verdict) {
   return result;
 }
 
-int verify(const Options& o) {
+int verify(const PlanVerifyOptions& o) {
   check_report_paths({o.json});
   std::optional<ReportSink> json;
   if (!o.json.empty()) {
@@ -104,7 +104,7 @@ int verify(const Options& o) {
 }  // namespace
 
 void add_plan_verify(CLI::App& plan_command, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanVerifyOptions>();
   CLI::App* command = plan_command.add_subcommand(
       "verify", "Judge rank programs that another framework has dumped");
   command->add_option("FILE", options->file, "JSON as conformance/doors/plan_schema.json has it")

@@ -26,7 +26,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-struct Options {
+struct ProveOptions {
   std::string text;
   int64_t length = 0;  // 0: 2,048, or the whole text if it is shorter
   std::vector<std::string> schemes;
@@ -58,7 +58,7 @@ struct Row {
   }
 };
 
-std::string read_text(const Options& options) {
+std::string read_text(const ProveOptions& options) {
   if (options.text.empty()) {
     return prose();
   }
@@ -80,7 +80,7 @@ std::string read_text(const Options& options) {
   return text;
 }
 
-StepSettings settings_of(const Options& options) {
+StepSettings settings_of(const ProveOptions& options) {
   const std::string text = read_text(options);
   const std::string source = options.text.empty() ? "the built-in text" : printable(options.text);
   const auto bytes = static_cast<int64_t>(text.size());
@@ -112,7 +112,7 @@ StepSettings settings_of(const Options& options) {
 }
 
 /// Every scheme on every number of ranks; what cannot be divided is an error before anything runs.
-std::vector<Row> rows_of(const Options& options, const StepSettings& settings,
+std::vector<Row> rows_of(const ProveOptions& options, const StepSettings& settings,
                          const std::vector<int>& ranks) {
   std::vector<Row> rows;
   const OwnershipOptions how{parse_assignment(options.assignment), settings.clean_loss > 0,
@@ -144,7 +144,7 @@ void prove_exactly(Row& row) {
   }
 }
 
-void print_head(std::ostream& out, const StepSettings& s, const Options& options) {
+void print_head(std::ostream& out, const StepSettings& s, const ProveOptions& options) {
   const DenseConfig& c = s.config;
   out << (options.text.empty() ? "built-in text" : printable(options.text)) << ": "
       << s.sequence.length() << " bytes as tokens, " << s.sequence.blocks() << " blocks of "
@@ -205,7 +205,7 @@ OrderedJson to_json(const Row& row) {
           {"verdict", row.right() ? "PASS" : "FAIL"}};
 }
 
-int report(const Options& options, const StepSettings& settings, const StepBaseline& baseline,
+int report(const ProveOptions& options, const StepSettings& settings, const StepBaseline& baseline,
            const std::vector<Row>& rows, std::ostream& out, std::optional<ReportSink>& sink) {
   const auto right =
       std::count_if(rows.begin(), rows.end(), [](const Row& r) { return r.right(); });
@@ -265,7 +265,7 @@ int views_of(const StepSettings& settings) {
   return settings.objective == ObjectiveKind::complementary_views ? 2 : 1;
 }
 
-int prove_with_threads(const Options& options) {
+int prove_with_threads(const ProveOptions& options) {
   const StepSettings settings = settings_of(options);
   std::vector<Row> rows =
       rows_of(options, settings, options.ranks.empty() ? std::vector<int>{2, 4, 8} : options.ranks);
@@ -292,7 +292,7 @@ int prove_with_threads(const Options& options) {
 }
 
 /// The same with ranks as processes: every process of mpirun comes here, the first one reports.
-int prove_with_mpi(const Options& options) {
+int prove_with_mpi(const ProveOptions& options) {
   MpiRanks mpi;
   return mpi.guarded([&] {
     require(options.ranks.empty() || options.ranks == std::vector<int>{mpi.size()},
@@ -325,7 +325,7 @@ int prove_with_mpi(const Options& options) {
   });
 }
 
-int prove(const Options& options) {
+int prove(const ProveOptions& options) {
   require(options.transport == "threads" || options.transport == "mpi", "--transport is '",
           printable(options.transport), "'; allowed are threads, mpi");
   return options.transport == "mpi" ? prove_with_mpi(options) : prove_with_threads(options);
@@ -334,7 +334,7 @@ int prove(const Options& options) {
 }  // namespace
 
 void add_prove_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProveOptions>();
   CLI::App* command = app.add_subcommand(
       "prove", "Show on a text that every scheme computes one loss and one set of gradients");
   constexpr int64_t most = int64_t{1} << 26;

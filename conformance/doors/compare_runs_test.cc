@@ -8,6 +8,8 @@
 #include "reference/base/philox.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(comparing_runs)
+
 namespace {
 
 CompareOptions bf16() {
@@ -32,8 +34,6 @@ TensorResult judged(const std::vector<double>& a, const std::vector<double>& b) 
 bool says(const TensorResult& r, const std::string& text) {
   return r.detail.find(text) != std::string::npos;
 }
-
-BOOST_AUTO_TEST_SUITE(comparing_runs)
 
 BOOST_AUTO_TEST_CASE(two_correct_runs) {
   for (uint64_t seed = 2; seed < 40; ++seed) {

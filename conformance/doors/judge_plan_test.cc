@@ -9,9 +9,11 @@
 #include "reference/schedule/plan_builder.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(judging_plans)
+
 namespace {
 
-PlanFile planned(const Sequence& sequence, const LayerRule& rule, Scheme scheme, int ranks) {
+PlanFile plan_file_of(const Sequence& sequence, const LayerRule& rule, Scheme scheme, int ranks) {
   PlanFile out;
   out.sequence = sequence;
   out.rule = rule;
@@ -36,7 +38,7 @@ PlanFile read(const Json& json) {
 template <class F>
 std::string fault(F edit, Scheme scheme = Scheme::csbp, int64_t window = 0) {
   Json json =
-      json_of(planned(Sequence::uniform(32, 4), {CleanRule::block_causal, window}, scheme, 2));
+      json_of(plan_file_of(Sequence::uniform(32, 4), {CleanRule::block_causal, window}, scheme, 2));
   edit(json);
   try {
     const PlanVerdict verdict = judge_plan(read(json));
@@ -50,8 +52,6 @@ void begins(const std::string& text, const std::string& with) {
   BOOST_TEST(text.substr(0, with.size()) == with);
 }
 
-BOOST_AUTO_TEST_SUITE(judging_plans)
-
 BOOST_AUTO_TEST_CASE(own_programs_are_right) {
   const Sequence documents = Sequence::uniform(61, 4, {{0, 5}, {5, 16}, {16, 17}, {17, 56}});
   for (const Sequence& sequence : {Sequence::uniform(32, 4), documents}) {
@@ -61,7 +61,8 @@ BOOST_AUTO_TEST_CASE(own_programs_are_right) {
           if (scheme == Scheme::monolithic && ranks > 1) {
             continue;
           }
-          const PlanFile file = planned(sequence, {CleanRule::token_causal, window}, scheme, ranks);
+          const PlanFile file =
+              plan_file_of(sequence, {CleanRule::token_causal, window}, scheme, ranks);
           const std::string text = write_plan(file);
           const PlanFile again = read(Json::parse(text));
           BOOST_TEST(write_plan(again) == text);
@@ -79,7 +80,8 @@ BOOST_AUTO_TEST_CASE(own_programs_are_right) {
 
 // Gather of 16 padded rows to one other rank, 128 bytes each; the reduce-scatter with 256.
 BOOST_AUTO_TEST_CASE(bytes) {
-  const PlanVerdict verdict = judge_plan(planned(Sequence::uniform(32, 4), {}, Scheme::csbp, 2));
+  const PlanVerdict verdict =
+      judge_plan(plan_file_of(Sequence::uniform(32, 4), {}, Scheme::csbp, 2));
   BOOST_TEST(verdict.sent[0].forward == 16 * 128);
   BOOST_TEST(verdict.sent[1].backward == 16 * 256);
 }

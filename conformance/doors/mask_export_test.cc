@@ -12,6 +12,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(mask_exports)
+
 namespace {
 
 struct Mask {
@@ -38,8 +40,6 @@ bool sees(const Mask& m, int64_t q, int64_t k) {
                  k < length ? Stream::clean : Stream::corrupted)
       .contains(k % length);
 }
-
-BOOST_AUTO_TEST_SUITE(mask_exports)
 
 BOOST_AUTO_TEST_CASE(dense_and_intervals) {
   for (const Mask& m : masks()) {

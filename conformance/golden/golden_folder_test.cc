@@ -12,6 +12,8 @@
 #include "reference/base/test_files.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(golden_folder)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,8 +25,6 @@ const std::vector<std::string> few{
     "merge-h1k1-d4-parts2-rows18-fp32-edges-s1",
     "cross_entropy-hidden16-rows12-vocab48-bf16-excluded47-s1",
     "step-L23-M3-fp32-blockcausal-masked-s1"};
-
-BOOST_AUTO_TEST_SUITE(golden_folder)
 
 BOOST_AUTO_TEST_CASE(what_is_stored_is_what_is_made) {
   for (const std::string& line : check_golden_folder(stored, "*", false)) {

@@ -14,6 +14,8 @@
 #include "reference/parallel/dense_step.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(judging_outputs)
+
 namespace {
 
 const std::string golden = BDLM_GOLDEN_FOLDER;
@@ -155,8 +157,6 @@ std::string worst(const CaseResult& result) {
   }
   return join(name(result.verdict), ' ', result.detail);
 }
-
-BOOST_AUTO_TEST_SUITE(judging_outputs)
 
 // Every stored vector under its own contract; structured data may be vacuous, and says so.
 BOOST_AUTO_TEST_CASE(right_outputs_do_not_fail) {

@@ -6,6 +6,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(manifests)
+
 namespace {
 
 Json stored() {
@@ -24,8 +26,6 @@ std::string error_of(F edit) {
   }
   return "accepted";
 }
-
-BOOST_AUTO_TEST_SUITE(manifests)
 
 BOOST_AUTO_TEST_CASE(the_stored_one_is_read) {
   const std::vector<ManifestEntry> entries =

@@ -3,14 +3,12 @@
 #include "conformance/golden/golden_vector.h"
 #include "conformance/judge/error_model.h"
 #include "reference/base/philox.h"
+#include "reference/base/special_values.h"
 #include "reference/math/merge.h"
 #include "reference/math/quad.h"
 
 namespace bdlm {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// Two sides of one row: what every channel of O holds, and z.
 struct Edge {
@@ -21,19 +19,19 @@ struct Edge {
 const std::vector<Edge>& edges() {
   static const double largest = 0x1.fffffp127;  // FLT_MAX (1 - 2^-21)
   static const std::vector<Edge> rows{
-      {0, -infinity, 0, -infinity},      // both empty
-      {nan, -infinity, 1.5, -3},         // an empty side whose O is garbage
-      {-2.5, 4, nan, -infinity},         // the same on the other side
-      {nan, -infinity, nan, -infinity},  // both
-      {1e8f, -100, 1, 100},              // gives 1
-      {1, 0, -1, 88.75},                 // exp of the difference just below the largest float
-      {1, 0, -1, 89},                    // and above
-      {3, 200, 5, 0},                    // a share that no float holds
-      {1, 1e4, 3, 1e4},                  // exp of z overflows
-      {1, -1e30f, 3, -1e30f},            // and underflows
-      {1, nan, 2, 0},                    // a broken part
-      {2, 0, 1, nan},
-      {1, nan, 0, -infinity},           // also against an empty one
+      {0, -infinity, 0, -infinity},                  // both empty
+      {nan_value, -infinity, 1.5, -3},               // an empty side whose O is garbage
+      {-2.5, 4, nan_value, -infinity},               // the same on the other side
+      {nan_value, -infinity, nan_value, -infinity},  // both
+      {1e8f, -100, 1, 100},                          // gives 1
+      {1, 0, -1, 88.75},       // exp of the difference just below the largest float
+      {1, 0, -1, 89},          // and above
+      {3, 200, 5, 0},          // a share that no float holds
+      {1, 1e4, 3, 1e4},        // exp of z overflows
+      {1, -1e30f, 3, -1e30f},  // and underflows
+      {1, nan_value, 2, 0},    // a broken part
+      {2, 0, 1, nan_value},
+      {1, nan_value, 0, -infinity},     // also against an empty one
       {1, infinity, 2, 0},              // not a log-sum-exp
       {largest, 0, largest, 0},         // O near the largest float
       {largest, 1, -largest, 1},        // cancels

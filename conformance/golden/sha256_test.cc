@@ -4,6 +4,8 @@
 #include <string_view>
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(sha256_suite)
+
 namespace {
 
 std::string digest(std::string_view text, size_t step) {
@@ -14,8 +16,6 @@ std::string digest(std::string_view text, size_t step) {
   }
   return out.hex();
 }
-
-BOOST_AUTO_TEST_SUITE(sha256_suite)
 
 // The standard's own examples, and a million times the letter a, in pieces of every kind of size.
 BOOST_AUTO_TEST_CASE(standard_examples) {

@@ -12,6 +12,8 @@
 #include "reference/math/attention_naive.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(bounds)
+
 namespace {
 
 constexpr int clean = static_cast<int>(Stream::clean);
@@ -29,8 +31,6 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   }
   return most / size;
 }
-
-BOOST_AUTO_TEST_SUITE(bounds)
 
 // The clean rows alone (dO = 0 on corrupted rows) are one-stream attention, whose textbook
 // evaluation takes the gradient by the full Jacobian of the softmax.

@@ -7,6 +7,8 @@
 #include "reference/base/test_files.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(contract)
+
 namespace {
 
 using testing::has;
@@ -29,8 +31,6 @@ std::string with(const std::string& key, const Json& value) {
   json[key] = value;
   return json.dump();
 }
-
-BOOST_AUTO_TEST_SUITE(contract)
 
 // parse(write(c)) = c
 BOOST_AUTO_TEST_CASE(reads_what_it_writes) {

@@ -5,13 +5,13 @@
 #include "conformance/judge/test_cases.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(decomposition)
+
 namespace {
 
 constexpr LayerRule full{CleanRule::block_causal, 0};
 constexpr int clean = static_cast<int>(Stream::clean);
 constexpr int corrupted = static_cast<int>(Stream::corrupted);
-
-BOOST_AUTO_TEST_SUITE(decomposition)
 
 // L = 16, M = 4: corrupted row 9 sees clean [0,8) and corrupted [8,12).
 BOOST_AUTO_TEST_CASE(whole_rows_have_one_part) {

@@ -10,6 +10,8 @@
 #include "conformance/judge/test_cases.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(judge_attentions)
+
 namespace {
 
 struct Range {
@@ -90,8 +92,6 @@ Contract fp16() {
     }
   });
 }
-
-BOOST_AUTO_TEST_SUITE(judge_attentions)
 
 // Gaussian data: 16 shapes x 8 seeds under bf16, and x 3 under its variants. Where O is in fp32, an
 // output may depend on few roundings, none at all where one key takes most of a row.

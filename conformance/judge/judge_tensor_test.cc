@@ -6,6 +6,8 @@
 #include "reference/base/philox.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(judge_tensors)
+
 namespace {
 
 constexpr AttentionShape shape{4, 2, 8};
@@ -56,8 +58,6 @@ bool is(const TensorResult& result, Verdict verdict, Reason reason) {
 double figure(const TensorResult& result, const char* key) {
   return std::get<double>(*find_figure(result.figures, key));
 }
-
-BOOST_AUTO_TEST_SUITE(judge_tensors)
 
 BOOST_AUTO_TEST_CASE(right_answer) {
   const TensorResult result = Synthetic().judge();

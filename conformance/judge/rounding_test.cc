@@ -5,6 +5,8 @@
 #include <vector>
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(rounding)
+
 namespace {
 
 /// Every finite number >= 0 of a 16-bit format, ascending, from its definition.
@@ -26,8 +28,6 @@ std::vector<double> numbers(Dtype dtype) {
 bool same(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
-
-BOOST_AUTO_TEST_SUITE(rounding)
 
 // u = 2^-(fraction + 1)
 BOOST_AUTO_TEST_CASE(unit_roundoffs) {

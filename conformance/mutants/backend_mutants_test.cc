@@ -7,9 +7,9 @@
 #include "conformance/suites/suite_test_support.h"
 
 namespace bdlm {
-namespace {
-
 BOOST_AUTO_TEST_SUITE(backend_mutants_of_the_plug_in)
+
+namespace {
 
 BOOST_AUTO_TEST_CASE(names_are_unique) {
   std::set<std::string> names;

@@ -5,6 +5,8 @@
 #include <set>
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(mutants)
+
 namespace {
 
 bool is_word(char c) {
@@ -35,8 +37,6 @@ void check_kills(const std::vector<Mutant>& mutants, const TierOf& tier_of) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(mutants)
 
 BOOST_AUTO_TEST_CASE(names_are_unique_and_plain) {
   std::set<std::string> names;

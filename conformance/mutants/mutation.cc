@@ -103,30 +103,29 @@ MutantResult judge_mutant(const Mutant& mutant, const std::vector<SuiteCase>& ca
 
 std::string mutation_report(const RunInfo& run, int64_t cases,
                             const std::vector<MutantResult>& results) {
-  using Json = nlohmann::ordered_json;
-  Json document = {{"format", "bdlm-mutation-1"},
-                   {"commit", run.commit},
-                   {"device", run.device},
-                   {"versions", Json::object()}};
+  nlohmann::ordered_json document = {{"format", "bdlm-mutation-1"},
+                                     {"commit", run.commit},
+                                     {"device", run.device},
+                                     {"versions", nlohmann::ordered_json::object()}};
   for (const auto& [what, version] : run.versions) {
     document["versions"][what] = version;
   }
   const auto killed = std::count_if(results.begin(), results.end(),
                                     [](const MutantResult& r) { return !r.kills.empty(); });
   document["summary"] = {{"faults", results.size()}, {"killed", killed}, {"cases", cases}};
-  document["faults"] = Json::array();
+  document["faults"] = nlohmann::ordered_json::array();
   for (const MutantResult& r : results) {
     const Kill first = r.kills.empty() ? Kill{} : r.kills.front();
     const bool survived = r.kills.empty();
-    Json fault = {{"name", r.name},
-                  {"class", r.kind},
-                  {"what", r.what},
-                  {"killed_by", Json::array()},
-                  {"verdict", survived ? "" : name(first.verdict)},
-                  {"reason", name(first.reason)},
-                  {"case", first.id},
-                  {"diagnosis", first.diagnosis},
-                  {"kills", Json::array()}};
+    nlohmann::ordered_json fault = {{"name", r.name},
+                                    {"class", r.kind},
+                                    {"what", r.what},
+                                    {"killed_by", nlohmann::ordered_json::array()},
+                                    {"verdict", survived ? "" : name(first.verdict)},
+                                    {"reason", name(first.reason)},
+                                    {"case", first.id},
+                                    {"diagnosis", first.diagnosis},
+                                    {"kills", nlohmann::ordered_json::array()}};
     for (const Kill& kill : r.kills) {
       fault["killed_by"].push_back(kill.tier);
       fault["kills"].push_back({{"tier", kill.tier},
@@ -137,7 +136,7 @@ std::string mutation_report(const RunInfo& run, int64_t cases,
     }
     document["faults"].push_back(std::move(fault));
   }
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace bdlm

@@ -9,6 +9,8 @@
 #include "conformance/mutants/compare_rules.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(numeric)
+
 namespace {
 
 /// Whether every shape has a merge, and a reduction over all ranks: some mistakes need them.
@@ -21,8 +23,6 @@ bool concerns(const NumericFault& fault, const JudgedShape& shape) {
   const bool reduced = shape.decomposition.gradient_return[0] != GradientReturn::local;
   return (!merge || merged) && (!reduce || reduced);
 }
-
-BOOST_AUTO_TEST_SUITE(numeric)
 
 // Every mistake, in every shape that it can touch, fails in the tensor where it was made, for the
 // reason that names it.

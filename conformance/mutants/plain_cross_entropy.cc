@@ -2,17 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "conformance/mutants/tensor_access.h"
+#include "reference/base/special_values.h"
 
 namespace bdlm {
-namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 bdlm_status PlainBackend::cross_entropy(void* /*context*/, const bdlm_cross_entropy_args& args) {
   if (args.size < sizeof(args) || args.hidden == nullptr || args.head == nullptr ||
       args.hidden->shape[1] != args.head->shape[1] ||

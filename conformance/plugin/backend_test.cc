@@ -8,6 +8,8 @@
 #include "conformance/plugin/test_backend.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(backend)
+
 namespace {
 
 /// The message with which loading the faulty plug-in fails, without what names it.
@@ -25,8 +27,6 @@ std::string refusal(const char* fault) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(backend)
 
 BOOST_AUTO_TEST_CASE(a_right_plug_in_loads_with_its_contract) {
   const std::unique_ptr<Backend> loaded = faulty_backend();

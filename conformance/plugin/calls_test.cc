@@ -11,6 +11,8 @@
 #include "reference/base/philox.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(calls)
+
 namespace {
 
 std::vector<double> random_values(int64_t count, uint32_t tensor) {
@@ -80,8 +82,6 @@ AttentionForwardResult faulty_forward(const std::string& fault, bool device, int
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(calls)
 
 BOOST_AUTO_TEST_CASE(results_do_not_depend_on_how_tensors_lie) {
   for (const bool device : {false, true}) {

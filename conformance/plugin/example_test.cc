@@ -13,6 +13,8 @@
 #include "conformance/plugin/calls.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(example)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -42,8 +44,6 @@ struct BuiltOutside {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(example)
 
 BOOST_AUTO_TEST_CASE(it_is_short_and_documents_the_line_that_builds_it) {
   std::ifstream file(fs::path(BDLM_PLUGIN_SOURCE) / "example" / "attention_example.cc");

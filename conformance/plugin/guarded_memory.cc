@@ -14,7 +14,6 @@ namespace bdlm {
 namespace {
 
 constexpr int64_t guard_bytes = int64_t{1} << 20;
-constexpr int64_t alignment = 256;
 
 /// What the signal handler knows of one GuardedMemory. `taken` guards who fills it, `begin` tells
 /// whether it is filled.
@@ -84,8 +83,8 @@ class FixedText {
 
 GuardedMemory::GuardedMemory(const std::string& name, int64_t extent, int64_t misalignment) {
   const int64_t page = sysconf(_SC_PAGESIZE);
-  size_ = (extent + misalignment + alignment + page - 1) / page * page;
-  offset_ = (size_ - extent - misalignment) / alignment * alignment + misalignment;
+  size_ = (extent + misalignment + tensor_alignment + page - 1) / page * page;
+  offset_ = (size_ - extent - misalignment) / tensor_alignment * tensor_alignment + misalignment;
   const int64_t whole = size_ + 2 * guard_bytes;
   void* reserved = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   require<Error>(reserved != MAP_FAILED, "no memory for ", name, " of ", extent,

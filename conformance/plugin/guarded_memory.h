@@ -7,6 +7,9 @@
 
 namespace bdlm {
 
+/// Bytes: what the first element of a tensor is aligned to, where a case does not misalign it.
+inline constexpr int64_t tensor_alignment = 256;
+
 /// What a stray instruction did.
 enum class Access : uint8_t { read, write, unknown };
 

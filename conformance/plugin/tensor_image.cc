@@ -12,7 +12,6 @@
 namespace bdlm {
 namespace {
 
-constexpr int64_t alignment = 256;
 constexpr int64_t device_guard = 4096;
 
 const char* role_name(TensorRole role) {
@@ -133,11 +132,13 @@ void TensorImage::take_memory(int64_t misalignment) {
   }
   offset_ = device_guard + misalignment;
   const int64_t image = offset_ + extent_ + device_guard;
-  before_.resize((image + alignment - 1) / alignment * alignment);
-  backend_.check("allocate", backend_.entries().allocate(backend_.context(),
-                                                         before_.size() + alignment, &allocated_));
+  before_.resize((image + tensor_alignment - 1) / tensor_alignment * tensor_alignment);
+  backend_.check("allocate",
+                 backend_.entries().allocate(backend_.context(), before_.size() + tensor_alignment,
+                                             &allocated_));
   const auto address = reinterpret_cast<uintptr_t>(allocated_);
-  memory_ = static_cast<std::byte*>(allocated_) + (alignment - address % alignment) % alignment;
+  memory_ = static_cast<std::byte*>(allocated_) +
+            (tensor_alignment - address % tensor_alignment) % tensor_alignment;
 }
 
 std::string TensorImage::title() const {

@@ -65,9 +65,8 @@ class CallTensors {
   /// A copy in guarded host memory, for arrays that are not tensors. It is an input, and
   /// `end_host_arrays` ends its life.
   template <class T>
-  const T* host_array(std::string name, const std::vector<T>& values) {
-    return static_cast<const T*>(
-        host_bytes(std::move(name), std::as_bytes(std::span<const T>(values))));
+  const T* host_array(const std::string& name, const std::vector<T>& values) {
+    return static_cast<const T*>(host_bytes(name, std::as_bytes(std::span<const T>(values))));
   }
 
   /// Makes inputs read-only, from here to `check`.

@@ -17,6 +17,8 @@
 #include "reference/base/small_float.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(tensors)
+
 namespace {
 
 /// Random numbers of a format.
@@ -68,8 +70,6 @@ struct BothPlaces {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tensors)
 
 BOOST_AUTO_TEST_CASE(poison_is_a_signalling_nan_of_every_format_and_no_two_seeds_agree) {
   for (const Dtype dtype : {Dtype::bf16, Dtype::fp16, Dtype::fp32, Dtype::f64}) {

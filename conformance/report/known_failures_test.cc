@@ -10,6 +10,8 @@
 
 using namespace bdlm;
 
+BOOST_AUTO_TEST_SUITE(known_failures)
+
 namespace {
 
 KnownFailures parsed(const std::string& text) {
@@ -35,8 +37,6 @@ CaseResult result_of(const std::string& id, Verdict verdict) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(known_failures)
 
 BOOST_AUTO_TEST_CASE(a_list_is_read) {
   const KnownFailures list = parsed(

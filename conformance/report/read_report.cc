@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "reference/base/error.h"
+#include "reference/base/special_values.h"
 #include "reference/base/text.h"
 
 namespace bdlm {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int64_t lowest = std::numeric_limits<int64_t>::min();
 constexpr int64_t highest = std::numeric_limits<int64_t>::max();
 

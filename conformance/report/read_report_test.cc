@@ -9,6 +9,8 @@
 
 using namespace bdlm;
 
+BOOST_AUTO_TEST_SUITE(read_report)
+
 namespace {
 
 std::string refusal(const std::string& line) {
@@ -21,8 +23,6 @@ std::string refusal(const std::string& line) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(read_report)
 
 BOOST_AUTO_TEST_CASE(what_is_written_reads_back) {
   CaseResult result;

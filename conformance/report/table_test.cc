@@ -8,6 +8,8 @@
 
 using namespace bdlm;
 
+BOOST_AUTO_TEST_SUITE(table)
+
 namespace {
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -20,8 +22,6 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(table)
 
 // Every column of the figures ends at the same character in all lines, and has a line in the
 // legend.

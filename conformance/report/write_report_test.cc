@@ -16,6 +16,8 @@
 using namespace bdlm;
 using boost::property_tree::ptree;
 
+BOOST_AUTO_TEST_SUITE(write_report)
+
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -53,8 +55,6 @@ std::string temporary_path(const std::string& leaf) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(write_report)
 
 BOOST_AUTO_TEST_CASE(json_document) {
   const std::string text = json_report(run_info(), every_verdict());

@@ -5,12 +5,11 @@
 
 #include "conformance/suites/backend_failure.h"
 #include "conformance/suites/plan_calls.h"
+#include "reference/base/special_values.h"
 #include "reference/layout/row_copy.h"
 
 namespace bdlm {
 namespace {
-
-constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 
 /// Rows of `all`, which holds `storage`'s, `width` a row.
 std::vector<double> pick(const RowSet& rows, const RowSet& storage, int64_t width,

@@ -7,6 +7,8 @@
 #include "reference/schedule/plan_builder.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(coverage)
+
 namespace {
 
 std::vector<Sequence> sequences() {
@@ -66,8 +68,6 @@ auto on(std::vector<Step> RankPlan::*list, int n, Edit edit) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(coverage)
 
 BOOST_AUTO_TEST_CASE(every_scheme_visits_every_pair_once) {
   for (const Sequence& s : sequences()) {

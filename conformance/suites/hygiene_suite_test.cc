@@ -4,6 +4,8 @@
 #include "conformance/suites/suite_test_support.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(hygiene_suite)
+
 namespace {
 
 std::vector<BackendCase> matching(const std::string& glob) {
@@ -15,8 +17,6 @@ std::vector<BackendCase> matching(const std::string& glob) {
   }
   return out;
 }
-
-BOOST_AUTO_TEST_SUITE(hygiene_suite)
 
 BOOST_AUTO_TEST_CASE(right_code_passes) {
   for (const char* contract : {"bf16", "fp32"}) {

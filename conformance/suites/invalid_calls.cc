@@ -9,8 +9,8 @@ namespace {
 
 const std::vector<int64_t> block_start{0, 2, 4};
 const std::vector<int64_t> document_start{0, 4};
-const bdlm_layout layout{4, 2, block_start.data(), 1, document_start.data(), 0, BDLM_BLOCK_CAUSAL,
-                         0};
+const bdlm_layout valid_layout{
+    4, 2, block_start.data(), 1, document_start.data(), 0, BDLM_BLOCK_CAUSAL, 0};
 const bdlm_segment segment{BDLM_CLEAN, 0, 0, 4};
 const std::vector<int64_t> intervals{0, 2, 0, 2, 0, 4, 0, 4};
 
@@ -59,7 +59,7 @@ CaseResult wrong_attention(
         keys.intervals = intervals.data();
         bdlm_attention_args args{};
         args.size = sizeof args;
-        args.layout = &layout;
+        args.layout = &valid_layout;
         args.scale = 0.5;
         args.q = t.input("q", some(64), contract.input, {4, 2, 8});
         args.segment_count = 1;

@@ -8,6 +8,7 @@
 #include "conformance/judge/contract.h"
 #include "conformance/judge/error_model.h"
 #include "conformance/judge/limits.h"
+#include "reference/base/special_values.h"
 
 namespace bdlm {
 
@@ -29,12 +30,10 @@ struct BoundedState {
 /// below the smallest normal number may vanish.
 inline BoundedState merge_bound(const Contract& contract, const BoundedState& a,
                                 const BoundedState& b) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   const size_t d = a.o.size();
   BoundedState out;
   if (std::isnan(a.z) || std::isnan(b.z) || a.z == infinity || b.z == infinity) {
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    return {std::vector<double>(d, nan), std::vector<double>(d, 0), nan, 0};
+    return {std::vector<double>(d, nan_value), std::vector<double>(d, 0), nan_value, 0};
   }
   if (a.z == -infinity && b.z == -infinity) {
     return {std::vector<double>(d, 0), std::vector<double>(d, 0), -infinity, 0};

@@ -11,12 +11,10 @@
 #include "conformance/suites/backend_suite.h"
 #include "conformance/suites/merge_bound.h"
 #include "reference/base/philox.h"
+#include "reference/base/special_values.h"
 
 namespace bdlm {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 
 /// Rows of one head; both sides of every row.
 struct Sides {
@@ -105,7 +103,7 @@ class Comparison {
 };
 
 /// Bits that differ between two states, in words.
-std::string difference(const AttentionState& a, const AttentionState& b) {
+std::string first_difference(const AttentionState& a, const AttentionState& b) {
   const auto same = [](const std::vector<double>& x, const std::vector<double>& y) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](double p, double q) {
       return std::bit_cast<uint64_t>(p) == std::bit_cast<uint64_t>(q) ||
@@ -139,12 +137,13 @@ CaseResult judge(const Backend& backend, const Sides& sides) {
   if (result.verdict != Verdict::pass) {
     return result;
   }
-  if (const std::string what = difference(got, merged(backend, sides.d, b, a)); !what.empty()) {
+  if (const std::string what = first_difference(got, merged(backend, sides.d, b, a));
+      !what.empty()) {
     return differs("not commutative: " + what + " differs when the sides change places");
   }
   CallOptions in_place;
   in_place.in_place = true;
-  if (const std::string what = difference(got, merged(backend, sides.d, a, b, in_place));
+  if (const std::string what = first_difference(got, merged(backend, sides.d, a, b, in_place));
       !what.empty()) {
     return differs(what + " differs when the first side is merged in its own memory");
   }

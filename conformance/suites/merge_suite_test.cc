@@ -3,9 +3,9 @@
 #include "conformance/suites/suite_test_support.h"
 
 namespace bdlm {
-namespace {
-
 BOOST_AUTO_TEST_SUITE(merge_suite)
+
+namespace {
 
 BOOST_AUTO_TEST_CASE(right_code_passes) {
   for (const char* contract : {"bf16", "fp32", "f64"}) {

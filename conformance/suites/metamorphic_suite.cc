@@ -9,13 +9,13 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <set>
 
 #include "conformance/judge/judge_attention.h"
 #include "conformance/suites/backend_run.h"
 #include "conformance/suites/backend_suite.h"
 #include "conformance/suites/same_bits.h"
+#include "reference/base/special_values.h"
 #include "reference/layout/visibility.h"
 
 namespace bdlm {
@@ -275,8 +275,6 @@ std::vector<BackendCase> metamorphic_cases(const Selection& selection) {
   const std::vector<int> wanted =
       selection.ranks.empty() ? std::vector<int>{1, 2, 4} : selection.ranks;
   constexpr double large = 0x1p15;  // a number of every format
-  constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   for (const int ranks : wanted) {
     for (const Scheme scheme : {Scheme::monolithic, Scheme::cp, Scheme::bp, Scheme::csbp}) {
       const auto& schemes = selection.schemes;

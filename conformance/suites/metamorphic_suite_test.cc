@@ -3,6 +3,8 @@
 #include "conformance/suites/suite_test_support.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(metamorphic_suite)
+
 namespace {
 
 Selection two_ranks() {
@@ -10,8 +12,6 @@ Selection two_ranks() {
   selection.ranks = {1, 2};
   return selection;
 }
-
-BOOST_AUTO_TEST_SUITE(metamorphic_suite)
 
 BOOST_AUTO_TEST_CASE(right_code_passes) {
   for (const char* contract : {"bf16", "fp32"}) {

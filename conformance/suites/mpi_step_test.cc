@@ -10,6 +10,8 @@
 #include "reference/parallel/mpi_session.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(mpi_step)
+
 namespace {
 
 /// MPI begins before the first test and ends after the last.
@@ -34,8 +36,6 @@ StepSettings settings_of(const LayoutCase& layout, bool all_options) {
 }  // namespace
 
 BOOST_TEST_GLOBAL_FIXTURE(Session);
-
-BOOST_AUTO_TEST_SUITE(mpi_step)
 
 BOOST_AUTO_TEST_CASE(processes_compute_what_threads_compute) {
   MpiCommunicator communicator;

@@ -3,6 +3,8 @@
 #include "conformance/suites/suite_test_support.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(statistical_suite)
+
 namespace {
 
 Selection few() {
@@ -10,8 +12,6 @@ Selection few() {
   selection.ranks = {1, 3};
   return selection;
 }
-
-BOOST_AUTO_TEST_SUITE(statistical_suite)
 
 BOOST_AUTO_TEST_CASE(right_code_passes) {
   for (const char* contract : {"bf16", "fp32", "f64"}) {

@@ -3,9 +3,9 @@
 #include "conformance/suites/suite_test_support.h"
 
 namespace bdlm {
-namespace {
-
 BOOST_AUTO_TEST_SUITE(step_backend_suite)
+
+namespace {
 
 // Wrong steps are among the mutants of the plug-in (backend_mutants_test.cc).
 BOOST_AUTO_TEST_CASE(right_code_passes) {

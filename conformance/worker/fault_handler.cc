@@ -13,7 +13,7 @@
 namespace bdlm {
 namespace {
 
-volatile sig_atomic_t results_file = -1;
+volatile sig_atomic_t results_descriptor = -1;
 
 // A stack of the handler's own, for a main thread that has used up its own.
 alignas(16) std::array<char, 1 << 16> handler_stack;
@@ -70,7 +70,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     char line[300] = "\n{\"fault\": \"";
     append(line, sizeof line, did);
     append(line, sizeof line, guard ? "\", \"guard\": true}\n" : "\", \"guard\": false}\n");
-    const ssize_t ignored = write(results_file, line, strnlen(line, sizeof line));
+    const ssize_t ignored = write(results_descriptor, line, strnlen(line, sizeof line));
     static_cast<void>(ignored);
   }
   ::signal(signal, SIG_DFL);
@@ -80,7 +80,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 void report_faults_to(int results) {
-  results_file = results;
+  results_descriptor = results;
   stack_t stack{};
   stack.ss_sp = handler_stack.data();
   stack.ss_size = handler_stack.size();

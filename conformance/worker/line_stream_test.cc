@@ -9,6 +9,8 @@
 
 using namespace bdlm;
 
+BOOST_AUTO_TEST_SUITE(line_stream)
+
 namespace {
 
 using Got = LineReader::Got;
@@ -33,8 +35,6 @@ struct Pair {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(line_stream)
 
 BOOST_FIXTURE_TEST_CASE(lines_come_whole_however_they_were_written, Pair) {
   LineReader reader(files[0]);

@@ -22,7 +22,7 @@ namespace bdlm {
 namespace {
 
 /// How long a process may take to end once its parent has hung up.
-constexpr auto end_limit = std::chrono::seconds(10);
+constexpr auto exit_wait = std::chrono::seconds(10);
 
 /// A copy of a descriptor where no one looks for it; the programs that a backend starts do not get
 /// it.
@@ -43,7 +43,7 @@ void watch(int commands) {
     pollfd hung_up{commands, POLLRDHUP, 0};
     while (poll(&hung_up, 1, -1) < 0 && errno == EINTR) {
     }
-    std::this_thread::sleep_for(end_limit);
+    std::this_thread::sleep_for(exit_wait);
     _exit(0);
   }).detach();
 }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "conformance/suites/backend_suite.h"
+#include "conformance/suites/backend_case.h"
 
 namespace bdlm {
 

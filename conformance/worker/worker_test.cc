@@ -12,6 +12,8 @@
 
 using namespace bdlm;
 
+BOOST_AUTO_TEST_SUITE(worker)
+
 namespace {
 
 WorkerOptions options(const std::string& mode = "serve", double timeout = 30) {
@@ -54,8 +56,6 @@ std::string start_error(const WorkerOptions& how) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(worker)
 
 BOOST_AUTO_TEST_CASE(one_process_runs_all_cases_of_a_right_backend) {
   Worker worker(options());

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct AlignedAllocator {
 };
 
 using Floats = std::vector<float, AlignedAllocator<float>>;
+
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
 
 constexpr int64_t round_up(int64_t n, int64_t step) {
   return (n + step - 1) / step * step;

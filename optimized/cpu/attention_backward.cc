@@ -1,7 +1,6 @@
 #include "optimized/cpu/attention_backward.h"
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "optimized/cpu/attention_tiles.h"
@@ -10,8 +9,6 @@
 
 namespace bdlm::cpu {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Sums of dK and dV, (keys, padded D) each.
 struct KeySums {

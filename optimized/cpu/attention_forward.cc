@@ -1,7 +1,6 @@
 #include "optimized/cpu/attention_forward.h"
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "optimized/cpu/attention_tiles.h"
@@ -11,8 +10,6 @@
 
 namespace bdlm::cpu {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// One thread's arrays and the inner steps.
 class Forward {

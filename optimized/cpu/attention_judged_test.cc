@@ -10,6 +10,8 @@
 #include "optimized/cpu/plugin_driver_test.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(attention_judged)
+
 namespace {
 
 Contract contract_of(const bdlm_backend* backend) {
@@ -67,8 +69,6 @@ std::vector<JudgedShape> odd_shapes() {
   out.push_back({"one row", whole(Sequence::uniform(1, 1), full), {4, 2, 16}});
   return out;
 }
-
-BOOST_AUTO_TEST_SUITE(attention_judged)
 
 BOOST_AUTO_TEST_CASE(contracts_are_readable) {
   BOOST_TEST(contract_of(bdlm_cpu_backend()).name == "fp32");

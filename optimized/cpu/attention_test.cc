@@ -5,6 +5,8 @@
 #include "reference/base/parallel_for.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(attention_bits)
+
 namespace {
 
 using test::AttentionCall;
@@ -31,8 +33,6 @@ void set_row(test::HostTensor& tensor, int64_t index, double x) {
     tensor.set(index * width + c, x);
   }
 }
-
-BOOST_AUTO_TEST_SUITE(attention_bits)
 
 // A key that holds NaN, infinities or huge numbers reaches the rows that see it and no others; a
 // query row or a cotangent that holds them reaches its own outputs and the keys that it sees.

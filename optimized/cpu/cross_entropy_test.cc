@@ -13,6 +13,8 @@
 #include "reference/math/cross_entropy.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(cross_entropy_of_a_head)
+
 namespace {
 
 struct Case {
@@ -180,8 +182,6 @@ std::vector<Case> cases() {
   out.push_back({.rows = 7, .hidden = 1, .vocab = 2});
   return out;
 }
-
-BOOST_AUTO_TEST_SUITE(cross_entropy_of_a_head)
 
 BOOST_AUTO_TEST_CASE(agrees_with_double) {
   for (Case c : cases()) {

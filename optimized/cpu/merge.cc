@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
+#include "optimized/cpu/aligned.h"
 #include "reference/base/error.h"
 #include "reference/base/parallel_for.h"
 
 namespace bdlm::cpu {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Rows are dealt to threads in runs of this many.
 constexpr int64_t rows_per_unit = 64;

@@ -11,6 +11,8 @@
 #include "reference/math/merge.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(merge_states)
+
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -46,8 +48,6 @@ State random_state(uint64_t seed, float spread) {
   }
   return s;
 }
-
-BOOST_AUTO_TEST_SUITE(merge_states)
 
 BOOST_AUTO_TEST_CASE(identity) {
   const State empty{{0, 0}, -infinity};

@@ -1,7 +1,6 @@
 #include "optimized/cpu/rank_engine.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "optimized/cpu/attention_backward.h"
 #include "optimized/cpu/attention_forward.h"
@@ -13,7 +12,6 @@
 namespace bdlm::cpu {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
 /// What storage holds before it is written: whatever reads it shows in the result.
 constexpr float poison = std::numeric_limits<float>::quiet_NaN();
 

@@ -1,20 +1,15 @@
 #include "optimized/cpu/rms_norm.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "reference/base/parallel_for.h"
+#include "optimized/cpu/parallel_units.h"
 
 namespace bdlm::cpu {
 namespace {
 
 /// Rows of a unit of work.
-constexpr int64_t unit_rows = 64;
-
-int64_t units(int64_t rows) {
-  return (rows + unit_rows - 1) / unit_rows;
-}
+constexpr int64_t norm_rows = 64;
 
 double inverse_rms(int64_t features, double epsilon, const float* x) {
   double sum = 0;
@@ -28,8 +23,8 @@ double inverse_rms(int64_t features, double epsilon, const float* x) {
 
 void rms_norm_forward(int64_t rows, int64_t features, double epsilon, const float* x,
                       const float* w, float* y) {
-  parallel_for(units(rows), [&](int64_t unit, int) {
-    for (int64_t row = unit * unit_rows; row < std::min(rows, (unit + 1) * unit_rows); ++row) {
+  parallel_units(rows, norm_rows, [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
       const float* in = x + row * features;
       const auto r = static_cast<float>(inverse_rms(features, epsilon, in));
       for (int64_t i = 0; i < features; ++i) {
@@ -42,10 +37,10 @@ void rms_norm_forward(int64_t rows, int64_t features, double epsilon, const floa
 void rms_norm_backward(int64_t rows, int64_t features, double epsilon, const float* x,
                        const float* w, const float* dy, float* dx, float* dw) {
   // By unit, so that the order of the sum over rows is always the same.
-  std::vector<float> partial(units(rows) * features, 0.0F);
-  parallel_for(units(rows), [&](int64_t unit, int) {
+  std::vector<float> partial(units_of(rows, norm_rows) * features, 0.0F);
+  parallel_units(rows, norm_rows, [&](int64_t unit, int64_t begin, int64_t end) {
     float* sum = partial.data() + unit * features;
-    for (int64_t row = unit * unit_rows; row < std::min(rows, (unit + 1) * unit_rows); ++row) {
+    for (int64_t row = begin; row < end; ++row) {
       const float* in = x + row * features;
       const float* d_out = dy + row * features;
       float* d_in = dx + row * features;
@@ -62,7 +57,7 @@ void rms_norm_backward(int64_t rows, int64_t features, double epsilon, const flo
       }
     }
   });
-  for (int64_t unit = 0; unit < units(rows); ++unit) {
+  for (int64_t unit = 0; unit < units_of(rows, norm_rows); ++unit) {
     for (int64_t i = 0; i < features; ++i) {
       dw[i] += partial[unit * features + i];
     }

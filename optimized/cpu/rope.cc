@@ -1,19 +1,14 @@
 #include "optimized/cpu/rope.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "reference/base/parallel_for.h"
+#include "optimized/cpu/parallel_units.h"
 
 namespace bdlm::cpu {
 namespace {
 
 /// Rows of a unit of work.
-constexpr int64_t unit_rows = 64;
-
-int64_t units(int64_t rows) {
-  return (rows + unit_rows - 1) / unit_rows;
-}
+constexpr int64_t turned_rows = 64;
 
 }  // namespace
 
@@ -26,8 +21,8 @@ Rope::Rope(int64_t head_dim, double theta, std::span<const int64_t> positions)
   for (int64_t i = 0; i < half_; ++i) {
     frequency[i] = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
   }
-  parallel_for(units(rows_), [&](int64_t unit, int) {
-    for (int64_t row = unit * unit_rows; row < std::min(rows_, (unit + 1) * unit_rows); ++row) {
+  parallel_units(rows_, turned_rows, [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
       for (int64_t i = 0; i < half_; ++i) {
         const double angle = static_cast<double>(positions[row]) * frequency[i];
         cosine_[row * half_ + i] = static_cast<float>(std::cos(angle));
@@ -38,8 +33,8 @@ Rope::Rope(int64_t head_dim, double theta, std::span<const int64_t> positions)
 }
 
 void Rope::turn(int64_t heads, bool back, float* x) const {
-  parallel_for(units(rows_), [&](int64_t unit, int) {
-    for (int64_t row = unit * unit_rows; row < std::min(rows_, (unit + 1) * unit_rows); ++row) {
+  parallel_units(rows_, turned_rows, [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
       const float* c = cosine_.data() + row * half_;
       const float* s = sine_.data() + row * half_;
       for (int64_t head = 0; head < heads; ++head) {

@@ -1,13 +1,10 @@
 #include "optimized/cpu/softmax.h"
 
-#include <limits>
-
+#include "optimized/cpu/aligned.h"
 #include "optimized/cpu/vector_exp.h"
 
 namespace bdlm::cpu {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Eight of a panel's lanes and what they see.
 class HalfMask {

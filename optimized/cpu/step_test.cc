@@ -10,6 +10,8 @@
 #include "reference/parallel/step_case_test.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(step_of_a_rank)
+
 namespace {
 
 using test::CaseOptions;
@@ -99,8 +101,6 @@ double worst_error(const test::StepCall& call, const StepResult<double>& expecte
   }
   return worst;
 }
-
-BOOST_AUTO_TEST_SUITE(step_of_a_rank)
 
 BOOST_AUTO_TEST_CASE(every_scheme_agrees_with_double) {
   double worst = 0;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "optimized/cpu/parallel_units.h"
 #include "optimized/cpu/vector_exp.h"
-#include "reference/base/parallel_for.h"
 
 namespace bdlm::cpu {
 namespace {
@@ -11,10 +11,6 @@ namespace {
 /// Elements of a unit of work.
 constexpr int64_t unit_elements = 4096;
 constexpr int64_t vector_lanes = 8;
-
-int64_t units(int64_t n) {
-  return (n + unit_elements - 1) / unit_elements;
-}
 
 /// e = exp(-|x|) gives both 1 / (1 + exp(-x)) and 1 / (1 + exp(x)) without cancellation.
 struct Sigmoids {
@@ -49,9 +45,8 @@ void store(__m256 x, float* to, int64_t count) {
 }  // namespace
 
 void swiglu_forward(int64_t n, const float* gate, const float* up, float* y) {
-  parallel_for(units(n), [&](int64_t unit, int) {
-    const int64_t end = std::min(n, (unit + 1) * unit_elements);
-    for (int64_t i = unit * unit_elements; i < end; i += vector_lanes) {
+  parallel_units(n, unit_elements, [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += vector_lanes) {
       const __m256 g = load(gate + i, end - i);
       const __m256 silu = _mm256_mul_ps(g, sigmoids(g).of_x);
       store(_mm256_mul_ps(silu, load(up + i, end - i)), y + i, end - i);
@@ -61,9 +56,8 @@ void swiglu_forward(int64_t n, const float* gate, const float* up, float* y) {
 
 void swiglu_backward(int64_t n, const float* gate, const float* up, const float* dy, float* d_gate,
                      float* d_up) {
-  parallel_for(units(n), [&](int64_t unit, int) {
-    const int64_t end = std::min(n, (unit + 1) * unit_elements);
-    for (int64_t i = unit * unit_elements; i < end; i += vector_lanes) {
+  parallel_units(n, unit_elements, [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += vector_lanes) {
       const __m256 g = load(gate + i, end - i);
       const __m256 d = load(dy + i, end - i);
       const Sigmoids s = sigmoids(g);

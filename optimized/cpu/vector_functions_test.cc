@@ -14,9 +14,9 @@
 #include "reference/base/small_float.h"
 
 namespace bdlm::cpu {
-namespace {
+BOOST_AUTO_TEST_SUITE(vector_functions)
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+namespace {
 
 float exp_of(float x) {
   return _mm256_cvtss_f32(vector_exp(_mm256_set1_ps(x)));
@@ -28,8 +28,6 @@ double ulps(float got, double expected) {
   const double unit = static_cast<double>(std::nextafter(rounded, infinity)) - rounded;
   return std::abs(got - expected) / unit;
 }
-
-BOOST_AUTO_TEST_SUITE(vector_functions)
 
 BOOST_AUTO_TEST_CASE(exp_is_within_one_ulp) {
   const Philox random(3);

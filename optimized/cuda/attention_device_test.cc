@@ -11,6 +11,8 @@
 #include "optimized/cuda/device_test_plugins.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(device_attention)
+
 namespace {
 
 struct DeviceCase {
@@ -185,8 +187,6 @@ void judge_all(const Plugin& plugin) {
     }
   }
 }
-
-BOOST_AUTO_TEST_SUITE(device_attention)
 
 BOOST_AUTO_TEST_CASE(double_is_within_its_bounds) {
   judge_all(*test_plugins().oracle);

@@ -10,6 +10,8 @@
 #include "optimized/cuda/error_model_test.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(device_bounds)
+
 namespace {
 
 /// Two sums of the same terms in double, in another order, and differences of them: far below what
@@ -88,8 +90,6 @@ double apart(const ByStream<double>& x, const ByStream<double>& y) {
   }
   return most;
 }
-
-BOOST_AUTO_TEST_SUITE(device_bounds)
 
 BOOST_AUTO_TEST_CASE(bounds_are_those_of_the_judge) {
   const Plugin& oracle = *test_plugins().oracle;

@@ -10,6 +10,8 @@
 #include "reference/math/attention.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(device_hygiene)
+
 namespace {
 
 bool same(const AttentionOutputs& a, const AttentionOutputs& b) {
@@ -35,8 +37,6 @@ void on_both(const Work& work) {
     }
   }
 }
-
-BOOST_AUTO_TEST_SUITE(device_hygiene)
 
 // Every run writes poisoned outputs; a stream of its own is busy every other time.
 BOOST_AUTO_TEST_CASE(thirty_runs_give_the_same_bits) {

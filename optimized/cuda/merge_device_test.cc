@@ -8,6 +8,8 @@
 #include "reference/math/merge.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(device_merge)
+
 namespace {
 
 struct State {
@@ -77,8 +79,6 @@ void on_both(const Work& work) {
     }
   }
 }
-
-BOOST_AUTO_TEST_SUITE(device_merge)
 
 BOOST_AUTO_TEST_CASE(identity_and_special_values) {
   on_both([](const Plugin& plugin, double u) {

@@ -12,6 +12,8 @@
 #include "reference/base/test_files.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(json_file)
+
 namespace {
 
 using testing::has, testing::message;
@@ -19,8 +21,6 @@ using testing::has, testing::message;
 std::string parse_message(const std::string& text, const JsonLimits& limits = {}) {
   return message<FileError>([&] { parse_json(text, "f.json", limits); });
 }
-
-BOOST_AUTO_TEST_SUITE(json_file)
 
 BOOST_AUTO_TEST_CASE(valid_documents_are_what_the_library_reads) {
   for (const std::string text :

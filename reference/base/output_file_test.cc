@@ -16,6 +16,8 @@
 #include "reference/base/test_files.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(output_file)
+
 namespace {
 
 using testing::contents, testing::has, testing::message;
@@ -54,8 +56,6 @@ class Unprivileged {
  private:
   uid_t before_;
 };
-
-BOOST_AUTO_TEST_SUITE(output_file)
 
 BOOST_AUTO_TEST_CASE(a_file_appears_only_when_complete) {
   const Directory dir;

@@ -7,9 +7,9 @@
 #include <vector>
 
 namespace bdlm {
-namespace {
-
 BOOST_AUTO_TEST_SUITE(philox)
+
+namespace {
 
 // The published known answers of Philox4x32-10: counter and key all zeros, all ones, digits of pi.
 static_assert(philox4x32({0, 0, 0, 0}, {0, 0}) ==

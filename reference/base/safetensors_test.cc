@@ -15,6 +15,8 @@
 #include "reference/base/test_files.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(safetensors)
+
 namespace {
 
 using testing::has, testing::message;
@@ -54,8 +56,6 @@ std::string refusal(const std::string& contents, const SafetensorsLimits& limits
 std::string refusal_of(const std::string& header, const std::string& data) {
   return refusal(with_length(header, data));
 }
-
-BOOST_AUTO_TEST_SUITE(safetensors)
 
 // A file put together by hand: 0x10b = 267 bytes of header; b = {1, -2.5} as F32, a = -3 as I64, h
 // = {1.0, -0.0, smallest subnormal} as F16, e empty; in the order h, e, a, b, unaligned.

@@ -15,6 +15,8 @@
 #include "reference/base/test_files.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(safetensors_writer)
+
 namespace {
 
 using testing::contents, testing::has, testing::message;
@@ -33,8 +35,6 @@ std::vector<std::byte> bytes_of(const std::string& text) {
   std::memcpy(out.data(), text.data(), text.size());
   return out;
 }
-
-BOOST_AUTO_TEST_SUITE(safetensors_writer)
 
 // 8 + 264 bytes of header, then w (8 bytes an element), b.f, b.h, y: put together by hand.
 const std::string golden =

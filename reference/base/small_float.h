@@ -24,7 +24,7 @@ template <int Exponent, int Fraction>
 constexpr uint16_t round(double value) {
   static_assert(1 + Exponent + Fraction == 16 && Exponent < 11);
   constexpr uint64_t all_ones = (uint64_t{1} << Exponent) - 1;
-  constexpr uint64_t infinity = all_ones << Fraction;
+  constexpr uint64_t infinity_bits = all_ones << Fraction;
   constexpr int64_t bias = (int64_t{1} << (Exponent - 1)) - 1;
 
   const auto bits = std::bit_cast<uint64_t>(value);
@@ -34,13 +34,13 @@ constexpr uint16_t round(double value) {
   if (field == double_exponent_mask) {
     const uint64_t kept = fraction >> (double_fraction - Fraction);
     const uint64_t quiet = uint64_t{1} << (Fraction - 1);
-    return static_cast<uint16_t>(sign | infinity | (fraction == 0 ? 0 : kept | quiet));
+    return static_cast<uint16_t>(sign | infinity_bits | (fraction == 0 ? 0 : kept | quiet));
   }
   // The exponent field that the result would have; below 1 it is subnormal. A double that is itself
   // subnormal has far fewer, and vanishes below.
   const int64_t exponent = static_cast<int64_t>(field) - double_bias + bias;
   if (exponent >= static_cast<int64_t>(all_ones)) {
-    return static_cast<uint16_t>(sign | infinity);
+    return static_cast<uint16_t>(sign | infinity_bits);
   }
   // A subnormal result has the unit of exponent field 1, so more low bits fall away.
   const int64_t normal = exponent >= 1 ? exponent : 1;
@@ -54,7 +54,7 @@ constexpr uint16_t round(double value) {
   uint64_t rounded = significand >> dropped;
   rounded += (rest > half || (rest == half && (rounded & 1) == 1)) ? 1 : 0;
   // The leading one of a normal significand, and a carry out of the fraction, add to the exponent
-  // field; a carry beyond the largest finite value arrives at infinity.
+  // field; a carry beyond the largest finite value arrives at infinity_bits.
   return static_cast<uint16_t>(sign | ((static_cast<uint64_t>(normal - 1) << Fraction) + rounded));
 }
 

@@ -9,6 +9,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(small_float_formats)
+
 namespace {
 
 /// A format, and slow arithmetic on it that shares nothing with the code under test.
@@ -57,8 +59,6 @@ struct Format {
 
 const Format formats[] = {{"bf16", 8, 7, round_to_bf16, bf16_value},
                           {"f16", 5, 10, round_to_f16, f16_value}};
-
-BOOST_AUTO_TEST_SUITE(small_float_formats)
 
 // value(p) = (-1)^s 2^(e - bias) (1 + f / 2^F) for all 65536 patterns, and round(value(p)) = p; a
 // signalling NaN comes back quiet.

@@ -3,9 +3,9 @@
 #include <boost/test/unit_test.hpp>
 
 namespace bdlm {
-namespace {
-
 BOOST_AUTO_TEST_SUITE(text)
+
+namespace {
 
 BOOST_AUTO_TEST_CASE(control_characters_never_reach_a_message) {
   BOOST_TEST(printable("a\nb\tc\x1b[0m\r\x7f") == "a\\nb\\tc\\x1b[0m\\x0d\\x7f");

@@ -12,8 +12,6 @@ extern const char* const models_json_text;  // generated from models.json
 
 namespace {
 
-constexpr int64_t largest = int64_t{1} << 31;
-
 const Json& table() {
   static const Json document = parse_json(models_json_text, "models.json");
   return document;
@@ -50,7 +48,7 @@ LayerShape read_layer(const JsonView& attention, const JsonView& entry) {
     return layer;
   }
   const auto source = [&](const char* key) { return find(entry, key) ? entry : attention; };
-  const auto count = [&](const char* key) { return get_int(source(key), key, 1, largest); };
+  const auto count = [&](const char* key) { return get_int(source(key), key, 1, largest_count); };
   layer.q_heads = count("q_heads");
   layer.kv_heads = count("kv_heads");
   layer.head_dim = count("head_dim");
@@ -67,9 +65,9 @@ LayerShape read_layer(const JsonView& attention, const JsonView& entry) {
 DraftShape read_draft(const JsonView& at) {
   DraftShape draft;
   for (const JsonView& tap : get_array(at, "taps")) {
-    draft.taps.push_back(as_int(tap, 0, largest));
+    draft.taps.push_back(as_int(tap, 0, largest_count));
   }
-  const auto count = [&](const char* key) { return get_int(at, key, 1, largest); };
+  const auto count = [&](const char* key) { return get_int(at, key, 1, largest_count); };
   draft.feature_width = count("feature_width");
   draft.target_layers = count("target_layers");
   draft.conv_group = count("conv_group");
@@ -96,7 +94,7 @@ Architecture read_model(const JsonView& model) {
   for (int64_t i = 0; i < layers; ++i) {
     out.layers.push_back(read_layer(attention, pattern[i % pattern.size()]));
   }
-  const auto count = [&](const char* key) { return get_int(model, key, 1, largest); };
+  const auto count = [&](const char* key) { return get_int(model, key, 1, largest_count); };
   out.hidden = count("hidden");
   out.mlp = count("mlp");
   out.vocab = count("vocab");
@@ -110,9 +108,9 @@ Architecture read_model(const JsonView& model) {
     out.final_softcap = get_double(model, "final_softcap", 0, 1e300);
   }
   if (find(model, "mask_token")) {
-    out.mask_token = get_int(model, "mask_token", 0, largest);
+    out.mask_token = get_int(model, "mask_token", 0, largest_count);
   }
-  out.block_size = get_int_or(model, "block_size", 1, largest, 256);
+  out.block_size = get_int_or(model, "block_size", 1, largest_count, 256);
   if (find(model, "delta")) {
     out.delta = DeltaShape{count("delta.key_heads"), count("delta.value_heads"),
                            count("delta.head_dim"), count("delta.conv")};
@@ -210,8 +208,8 @@ Architecture known_architecture(std::string_view name) {
 
 void check(const Architecture& a) {
   const auto positive = [&](const char* what, int64_t value) {
-    require(1 <= value && value <= largest, a.name, ": ", what, " is ", value, "; allowed is 1 to ",
-            largest);
+    require(1 <= value && value <= largest_count, a.name, ": ", what, " is ", value,
+            "; allowed is 1 to ", largest_count);
   };
   positive("hidden", a.hidden);
   positive("mlp", a.mlp);

@@ -11,6 +11,9 @@
 
 namespace bdlm {
 
+/// The largest count that a model may have of anything: heads, channels, layers, tokens.
+inline constexpr int64_t largest_count = int64_t{1} << 31;
+
 enum class Family : uint8_t {
   dense_gqa,     ///< dense transformer with grouped-query attention
   moe_sliding,   ///< mixture of experts, sliding and full layers

@@ -6,14 +6,14 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(architecture)
+
 namespace {
 
 int64_t count(const Architecture& a, LayerKind kind) {
   return std::count_if(a.layers.begin(), a.layers.end(),
                        [&](const LayerShape& l) { return l.kind == kind; });
 }
-
-BOOST_AUTO_TEST_SUITE(architecture)
 
 BOOST_AUTO_TEST_CASE(every_known_model_reads_and_checks) {
   const auto names = known_models();

@@ -6,6 +6,8 @@
 #include <utility>
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(band)
+
 namespace {
 
 Band random_band(std::mt19937_64& random) {
@@ -37,8 +39,6 @@ std::multiset<std::pair<int64_t, int64_t>> enumerate(const std::vector<Band>& ba
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(band)
 
 // pairs() = the number of pairs counted one by one.
 BOOST_AUTO_TEST_CASE(pairs_are_counted_in_closed_form) {

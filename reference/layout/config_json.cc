@@ -15,7 +15,6 @@
 namespace bdlm {
 namespace {
 
-constexpr int64_t largest = int64_t{1} << 31;
 constexpr int64_t most_layers = 65536;
 constexpr int64_t most_heads = 65536;
 
@@ -183,7 +182,7 @@ std::optional<double> attention_scale(const JsonView& model, int64_t head_dim) {
 /// Keys of the window of sliding layers; nothing where there is none.
 std::optional<int64_t> window_of(const JsonView& model, const std::string& model_type) {
   if (find(model, "sliding_window")) {
-    return get_int(model, "sliding_window", 1, largest);
+    return get_int(model, "sliding_window", 1, largest_count);
   }
   const int64_t fallback = defaults_of(model_type).window;
   return model.value->contains("sliding_window") || fallback == 0
@@ -214,7 +213,7 @@ std::vector<LayerKind> layer_kinds(const JsonView& model, const std::string& mod
   const bool windowed = get_bool_or(model, "use_sliding_window", !qwen);
   if (windowed && window_of(model, model_type)) {
     // Qwen files say how many leading layers are full, by default 28; elsewhere all layers slide.
-    const int64_t full = get_int_or(model, "max_window_layers", 0, largest, qwen ? 28 : 0);
+    const int64_t full = get_int_or(model, "max_window_layers", 0, largest_count, qwen ? 28 : 0);
     std::fill(kinds.begin() + std::min(full, layers), kinds.end(), LayerKind::sliding);
   }
   return kinds;
@@ -242,9 +241,9 @@ Architecture read_config_json(const std::string& path) {
   Architecture out;
   out.name = root.source;
   out.family = Family::dense_gqa;
-  out.hidden = get_int(model, "hidden_size", 1, largest);
-  out.mlp = get_int(model, "intermediate_size", 1, largest);
-  out.vocab = get_int(model, "vocab_size", 1, largest);
+  out.hidden = get_int(model, "hidden_size", 1, largest_count);
+  out.mlp = get_int(model, "intermediate_size", 1, largest_count);
+  out.vocab = get_int(model, "vocab_size", 1, largest_count);
   const bool short_name = !find(model, "rms_norm_eps") && find(model, "norm_eps");
   out.rms_eps = get_double(model, short_name ? "norm_eps" : "rms_norm_eps", 1e-30, 1);
   // The flag of a nested model may be at either level.
@@ -268,7 +267,7 @@ Architecture read_config_json(const std::string& path) {
   if (find(mask, "mask_token_id")) {
     out.mask_token = get_int(mask, "mask_token_id", 0, out.vocab - 1);
   }
-  out.block_size = get_int_or(model, "block_size", 1, largest, out.block_size);
+  out.block_size = get_int_or(model, "block_size", 1, largest_count, out.block_size);
 
   LayerShape layer;
   layer.q_heads = get_int(model, "num_attention_heads", 1, most_heads);

@@ -10,6 +10,8 @@
 #include "reference/base/test_files.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(config_json)
+
 namespace {
 
 using Json = nlohmann::json;
@@ -54,8 +56,6 @@ void expect(const Json& config, std::initializer_list<const char*> parts) {
     BOOST_TEST(text.find(part) != std::string::npos, "'" << part << "' is not in: " << text);
   }
 }
-
-BOOST_AUTO_TEST_SUITE(config_json)
 
 BOOST_AUTO_TEST_CASE(llama_style) {
   const Architecture a = read(llama());

@@ -5,6 +5,8 @@
 #include <set>
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(interval)
+
 namespace {
 
 /// Any intervals within [0, 40), some of them empty.
@@ -37,8 +39,6 @@ bool canonical(const IntervalSet& set) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(interval)
 
 // unite, subtract and intersect agree with sets of points, and give canonical form.
 BOOST_AUTO_TEST_CASE(set_operations_equal_those_on_points) {

@@ -11,6 +11,8 @@
 #include "reference/layout/ownership.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(ledger_rows)
+
 namespace {
 
 using Blocks = std::vector<std::vector<int64_t>>;
@@ -97,8 +99,6 @@ void same(const HaloRows& a, const HaloRows& b) {
   BOOST_TEST(a.received == b.received, boost::test_tools::per_element());
   BOOST_TEST(a.sent == b.sent, boost::test_tools::per_element());
 }
-
-BOOST_AUTO_TEST_SUITE(ledger_rows)
 
 // sum over c of chunk_rows = n; chunk_rows(c) = floor or ceiling of n / S
 BOOST_AUTO_TEST_CASE(chunks_are_balanced) {

@@ -8,6 +8,8 @@
 #include "reference/layout/ledger_rows.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(ledger)
+
 namespace {
 
 constexpr int64_t paper_length = 262144;
@@ -52,8 +54,6 @@ Architecture two_roles(const std::vector<int64_t>& windows) {
   a.family = Family::moe_sliding;
   return a;
 }
-
-BOOST_AUTO_TEST_SUITE(ledger)
 
 // Published traffic of a fully checkpointed step, GiB a GPU, L = 262144. Powers of two and few
 // factors: the values are exact, but for those with halo rows.

@@ -7,6 +7,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(ownership)
+
 namespace {
 
 using Blocks = std::vector<std::vector<int64_t>>;
@@ -16,8 +18,6 @@ Blocks assign(int64_t blocks, int ranks, BlockAssignment how = BlockAssignment::
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(ownership)
 
 BOOST_AUTO_TEST_CASE(chunks_are_balanced_and_cover) {
   BOOST_TEST(balanced_chunk(10, 4, 0) == (Interval{0, 3}));

@@ -7,6 +7,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(sequence)
+
 namespace {
 
 std::string message_of(const std::function<void()>& act) {
@@ -27,8 +29,6 @@ std::vector<Interval> blocks_of(const Sequence& s) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(sequence)
 
 BOOST_AUTO_TEST_CASE(uniform_blocks_end_with_a_short_one) {
   const Sequence s = Sequence::uniform(10, 4);

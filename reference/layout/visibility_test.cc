@@ -4,6 +4,8 @@
 #include <random>
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(visibility)
+
 namespace {
 
 /// The mask of one pair, straight from its words: no interval, no closed form.
@@ -51,8 +53,6 @@ std::vector<LayerRule> rules() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(visibility)
 
 // j in visible(i)  <=>  may_see(i, j), over every pair of both streams.
 BOOST_AUTO_TEST_CASE(intervals_equal_the_mask_in_words) {

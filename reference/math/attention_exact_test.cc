@@ -8,6 +8,8 @@
 
 using namespace bdlm;
 
+BOOST_AUTO_TEST_SUITE(attention_exact)
+
 namespace {
 
 std::vector<Exact> rationals(int64_t n, uint32_t tensor) {
@@ -65,8 +67,6 @@ ExactResult run(const ExactProblem& p, const std::vector<Interval>& parts,
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(attention_exact)
 
 // O = sum w v / sum w, l = sum w, for the integer weights w of the scores.
 BOOST_AUTO_TEST_CASE(weighted_means) {

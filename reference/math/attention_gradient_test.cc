@@ -8,6 +8,8 @@
 using namespace bdlm;
 using test::Vector;
 
+BOOST_AUTO_TEST_SUITE(attention_gradients)
+
 namespace {
 
 struct Case {
@@ -67,8 +69,6 @@ void check(const Case& c, bool coordinates) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(attention_gradients)
 
 BOOST_AUTO_TEST_CASE(dense) {
   check({{2, 2, 8}, 13, std::vector<Interval>(9, {0, 13}), {0, 13}}, false);

@@ -11,6 +11,8 @@
 using namespace bdlm;
 using test::Vector;
 
+BOOST_AUTO_TEST_SUITE(attention)
+
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -169,8 +171,6 @@ std::vector<int64_t> even_cuts(int64_t n, int64_t parts) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(attention)
 
 // Every mask over odd shapes: GQA groups 1, 3, 4, 16; D 1, 3, 64, 96; one key; in one part and in
 // two to eight; tiles in either order, of default size and small enough to have many.

@@ -7,6 +7,8 @@
 using namespace bdlm;
 using test::Vector;
 
+BOOST_AUTO_TEST_SUITE(cross_entropy)
+
 namespace {
 
 struct Case {
@@ -73,8 +75,6 @@ std::vector<CrossEntropyOptions> all_options() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(cross_entropy)
 
 // sum w (log sum exp(x) - x_label)
 BOOST_AUTO_TEST_CASE(values) {

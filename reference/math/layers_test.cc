@@ -12,6 +12,8 @@
 using namespace bdlm;
 using test::Vector;
 
+BOOST_AUTO_TEST_SUITE(layers)
+
 namespace {
 
 template <class T>
@@ -22,8 +24,6 @@ std::vector<T> linear(const std::vector<std::vector<T>>& x, int64_t rows, int64_
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(layers)
 
 // y_ro = sum_i x_ri W_oi, |error| <= u53 (2 + in) sum |x_ri W_oi|, over sizes around the tiles'
 // own.

@@ -11,6 +11,8 @@
 
 using namespace bdlm;
 
+BOOST_AUTO_TEST_SUITE(lse_merge)
+
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -43,8 +45,6 @@ State<T> both_ways(const State<T>& a, const State<T>& b) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(lse_merge)
 
 // (0, -inf) merged with anything is the other side, bit for bit; two of them are one.
 BOOST_AUTO_TEST_CASE(identity) {

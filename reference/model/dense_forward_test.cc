@@ -4,6 +4,8 @@
 #include "reference/model/model_case_test.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(dense_forward_suite)
+
 namespace {
 
 using test::ModelCase;
@@ -123,8 +125,6 @@ class PlainModel {
   const ModelCase& c_;
   const DenseParameters<double>& p_;
 };
-
-BOOST_AUTO_TEST_SUITE(dense_forward_suite)
 
 // The model's loss = the loss from the definition, |difference| <= 1e-14 * loss.
 BOOST_AUTO_TEST_CASE(loss_follows_the_definition) {

@@ -3,9 +3,9 @@
 #include <boost/test/unit_test.hpp>
 
 namespace bdlm {
-namespace {
-
 BOOST_AUTO_TEST_SUITE(dense_parameters_suite)
+
+namespace {
 
 DenseConfig config() {
   return {.layers = 2,

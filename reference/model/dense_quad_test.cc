@@ -5,9 +5,9 @@
 #include "reference/model/model_case_test.h"
 
 namespace bdlm {
-namespace {
-
 BOOST_AUTO_TEST_SUITE(dense_quad_suite)
+
+namespace {
 
 // <g, v> = (loss(p + h v) - loss(p - h v)) / 2h in quadruple precision, whose own error is of order
 // h^2 = 1e-20:  |difference| <= 1e-14 * sum |g_i v_i|. Independent of the dual numbers.

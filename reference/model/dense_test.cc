@@ -10,6 +10,8 @@
 #include "reference/model/model_case_test.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(dense_suite)
+
 namespace {
 
 using test::ModelCase;
@@ -22,8 +24,6 @@ struct OneThread {
 };
 BOOST_TEST_GLOBAL_FIXTURE(OneThread);
 #endif
-
-BOOST_AUTO_TEST_SUITE(dense_suite)
 
 // <g, v> = d/de loss(p + e v), the right side by dual numbers:
 //   |<g, v> - d| <= 1e-14 * sum |g_i v_i|

@@ -5,6 +5,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(clean_next_token_suite)
+
 namespace {
 
 constexpr LayerRule token_causal{CleanRule::token_causal, 0};
@@ -14,8 +16,6 @@ constexpr LayerRule sliding{CleanRule::token_causal, 3};
 TokenSequence example() {
   return {Sequence::uniform(7, 2, {{0, 3}, {3, 6}}), {3, 1, 4, 1, 5, 9, 2}, {1, 1, 0, 1, 1, 1, 1}};
 }
-
-BOOST_AUTO_TEST_SUITE(clean_next_token_suite)
 
 // Scored: tokens 1, 4, 5. Not 0 and 3 (no predecessor in the document), 2 (unsupervised), 6
 // (padding). weight = lambda / 3.

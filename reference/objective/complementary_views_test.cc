@@ -7,6 +7,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(complementary_views_suite)
+
 namespace {
 
 // Documents [0, 5) and [5, 8); blocks of 2 restart at each: [0,2) [2,4) [4,5) [5,7) [7,8).
@@ -20,8 +22,6 @@ TokenSequence example() {
 ComplementaryViewsOptions options() {
   return {.vocab = 10, .mask_token = 7};
 }
-
-BOOST_AUTO_TEST_SUITE(complementary_views_suite)
 
 // Masked in the first view: u < p. With t = 1 (p = 1) or t = 0 (p = 1e-3):
 //   block [0,2) p = 1:    tokens 0, 1 in A          block [2,4) p = 1e-3: 2 in B (3 unsupervised)

@@ -7,9 +7,9 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
-namespace {
-
 BOOST_AUTO_TEST_SUITE(draws_suite)
+
+namespace {
 
 // s_n = (u + n / N) mod 1
 BOOST_AUTO_TEST_CASE(antithetic_draws_wrap) {

@@ -5,6 +5,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(masked_block_suite)
+
 namespace {
 
 // Two documents [0, 5) and [6, 8), token 5 is padding; blocks of 2 restart at each:
@@ -23,8 +25,6 @@ Draws draws() {
 MaskedBlockOptions options() {
   return {.vocab = 10, .mask_token = 7};
 }
-
-BOOST_AUTO_TEST_SUITE(masked_block_suite)
 
 // masked = supervised and u < t, strictly; the padding token never, whatever its flag says.
 // Supervised: 0 2 3 4 6 7, so N_sup = 6. Masked: 2 (0.2 < 0.25), 4 (0.9 < 1), 6, 7; not 0 (0.5 =

@@ -1,7 +1,7 @@
 # Communicators: ranks as threads, and as processes where MPI is found.
-add_library(bdlm_communicator STATIC ../schedule/communicator.cc call_shape.cc rank_order_sum.cc
+add_library(bdlm_communicator STATIC call_shape.cc rank_order_sum.cc
             thread_moves.cc thread_group.cc thread_communicator.cc)
-target_link_libraries(bdlm_communicator PUBLIC bdlm_flags Threads::Threads)
+target_link_libraries(bdlm_communicator PUBLIC bdlm_flags bdlm_schedule Threads::Threads)
 
 bdlm_test(communicator_tests
   SOURCES ../schedule/communicator_test.cc thread_communicator_test.cc thread_group_test.cc

@@ -11,6 +11,8 @@
 #include "reference/schedule/plan_builder.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(cpu_engine_suite)
+
 namespace {
 
 constexpr AttentionShape shape{4, 2, 6};
@@ -101,8 +103,6 @@ void check_close(const std::vector<double>& a, const std::vector<double>& b,
   BOOST_TEST((largest > 0 || may_vanish), what);
   BOOST_TEST(worst <= 1e-14 * largest, what << ": " << worst << " of " << largest);
 }
-
-BOOST_AUTO_TEST_SUITE(cpu_engine_suite)
 
 // O, z, dQ, dK, dV of CP, BP, CSBP = those of one rank, for every mask. Buffers begin as NaN and
 // padding travels as NaN, so that a row read before it came, or padding in a sum, gives NaN here.

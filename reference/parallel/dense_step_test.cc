@@ -7,6 +7,8 @@
 #include "reference/parallel/step_case_test.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(dense_step_suite)
+
 namespace {
 
 using test::CaseOptions;
@@ -52,8 +54,6 @@ void check_schemes(const std::string& name_of_case, const CaseOptions& options) 
     }
   }
 }
-
-BOOST_AUTO_TEST_SUITE(dense_step_suite)
 
 // loss and gradients of CP, BP, CSBP = those of one rank
 BOOST_AUTO_TEST_CASE(schemes_agree_on_masked_block) {

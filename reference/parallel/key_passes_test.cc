@@ -8,6 +8,8 @@
 #include "reference/layout/visibility.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(key_passes_suite)
+
 namespace {
 
 using Pair = std::pair<int64_t, int64_t>;
@@ -25,8 +27,6 @@ std::set<Pair> pairs_of(const std::vector<KeyPass>& passes) {
   }
   return out;
 }
-
-BOOST_AUTO_TEST_SUITE(key_passes_suite)
 
 // Storage: corrupted [4,8) at 0..3, clean [0,2) at 4,5, clean [5,8) at 6..8. Corrupted rows 4, 5
 // see corrupted [4,6) and clean [0,2) and [5,6): three passes, the key 5 behind a gap in storage.

@@ -14,6 +14,8 @@
 #include "reference/parallel/thread_communicator.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(mpi_communicator)
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -44,8 +46,6 @@ void check_says(const std::string& text, const std::vector<std::string>& parts) 
     BOOST_TEST(text.find(part) != std::string::npos, "'" << text << "' lacks '" << part << "'");
   }
 }
-
-BOOST_AUTO_TEST_SUITE(mpi_communicator)
 
 // gathered = 1 | 2 | .. | P; Σ_r r + 1 = P (P + 1) / 2
 BOOST_AUTO_TEST_CASE(literal_integers) {

@@ -7,6 +7,8 @@
 #include "reference/parallel/thread_communicator.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(step_gradient_suite)
+
 namespace {
 
 using Dual1 = Dual<double>;
@@ -57,8 +59,6 @@ std::vector<std::pair<std::string, CaseOptions>> cases() {
             .clean_loss = 0.5,
             .seed = 4}}};
 }
-
-BOOST_AUTO_TEST_SUITE(step_gradient_suite)
 
 // Storage x1 x2 c0 c3 (x corrupted, c clean): tokens come from their stream, positions from the
 // document, terms with their weights, and only of rows that are counted.

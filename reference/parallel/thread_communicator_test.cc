@@ -17,6 +17,8 @@
 #include "reference/parallel/testing_program.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(thread_communicator)
+
 namespace {
 
 template <class T>
@@ -51,8 +53,6 @@ struct Term {
   }
   friend bool operator==(const Term&, const Term&) = default;
 };
-
-BOOST_AUTO_TEST_SUITE(thread_communicator)
 
 // receive_r = send_0 | send_1 | send_2
 BOOST_AUTO_TEST_CASE(all_gather_on_3_ranks) {

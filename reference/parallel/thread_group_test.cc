@@ -15,6 +15,8 @@
 #include "reference/parallel/thread_communicator.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(thread_group)
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -65,8 +67,6 @@ struct Decimal {
   int64_t digits = 1;
   Decimal& operator+=(const Decimal&) { return *this; }
 };
-
-BOOST_AUTO_TEST_SUITE(thread_group)
 
 BOOST_AUTO_TEST_CASE(counts_that_differ) {
   check_all(errors(3,

@@ -8,6 +8,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(communicator)
+
 namespace {
 
 /// Moves nothing; remembers what reached the transport.
@@ -54,8 +56,6 @@ auto says(const std::string& part) {
            std::string(error.what()).find('\n') == std::string::npos;
   };
 }
-
-BOOST_AUTO_TEST_SUITE(communicator)
 
 // all-gather: shard (P - 1); reduce-scatter: input - own shard; all-reduce: 2 (P - 1) ceil(n / P).
 BOOST_AUTO_TEST_CASE(bytes_of_each_operation_on_3_ranks) {

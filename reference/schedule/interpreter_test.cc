@@ -6,6 +6,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(interpreter)
+
 namespace {
 
 /// Writes down what it is asked to do.
@@ -66,8 +68,6 @@ std::vector<std::string> lines_of(const std::vector<Step>& steps) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(interpreter)
 
 // Transfers start where they stand and are unpacked at their wait, in whatever order the waits
 // come.

@@ -5,6 +5,8 @@
 #include "reference/base/error.h"
 
 namespace bdlm {
+BOOST_AUTO_TEST_SUITE(plan_builder)
+
 namespace {
 
 /// The pairs of a step's bands as text, for instance "x[0,4)>x[0,4)" (x corrupted, c clean).
@@ -23,8 +25,6 @@ RankPlan plan_of(const Sequence& s, Scheme scheme, int ranks, const LayerRule& r
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(plan_builder)
 
 // CSBP on rank 0 of 2, L = 16, M = 4: blocks 0 and 3, clean chunks 0 and 3 of 4, all by hand.
 BOOST_AUTO_TEST_CASE(csbp_full_layer_by_hand) {
