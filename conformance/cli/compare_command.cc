@@ -13,7 +13,7 @@
 namespace bdlm {
 namespace {
 
-struct CompareOptions {
+struct CompareArguments {
   std::string a, b;
   std::string contract = "bf16";
   int64_t layers = 1;
@@ -23,7 +23,7 @@ struct CompareOptions {
   std::string json, junit;
 };
 
-int compare(const CompareOptions& o) {
+int compare(const CompareArguments& o) {
   check_report_paths({o.json, o.junit});
   std::optional<ReportSink> json = open_report(o.json, std::cout);
   std::optional<ReportSink> junit = open_report(o.junit, std::cout);
@@ -74,7 +74,7 @@ int compare(const CompareOptions& o) {
 }  // namespace
 
 void add_compare_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<CompareOptions>();
+  auto options = std::make_shared<CompareArguments>();
   CLI::App* command = app.add_subcommand(
       "compare", "Are two runs, A.safetensors and B.safetensors, as close as correct ones are?");
   command->add_option("A", options->a, "The run to trust, for instance on one rank")->required();
