@@ -18,6 +18,10 @@ configure() {
   if [[ ! -f $folder/CMakeCache.txt ]] && command -v ninja >/dev/null; then
     arguments+=(-G Ninja)
   fi
+  # Debian's Python has NumPy where scripts/install.sh has run; PYTHON names another.
+  if [[ -x ${PYTHON:-/usr/bin/python3} ]]; then
+    arguments+=(-DPython3_EXECUTABLE="${PYTHON:-/usr/bin/python3}")
+  fi
   if command -v ccache >/dev/null; then
     arguments+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   fi

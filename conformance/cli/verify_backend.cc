@@ -46,6 +46,9 @@ WorkerOptions worker_options(const VerifyOptions& options) {
     }
     out.arguments.insert(out.arguments.end(), {"--ranks", comma_separated(ranks)});
   }
+  if (options.seeds != 1) {
+    out.arguments.insert(out.arguments.end(), {"--seeds", std::to_string(options.seeds)});
+  }
   if (options.timeout > 0) {
     out.timeout = options.timeout;
   } else {

@@ -55,6 +55,7 @@ int verify(const VerifyOptions& options) {
     return verify_backend(options);
   }
   require(options.contract.empty(), "--contract is of a backend; name one with --backend");
+  require(options.seeds == 1, "--seeds is of a backend; name one with --backend");
   require(options.timeout == 0, "--timeout is of a backend; name one with --backend");
   return verify_reference(options);
 }
@@ -80,6 +81,8 @@ void add_verify_command(CLI::App& app, int& status) {
            "Judge it by this contract, a file or a built-in name, in place of its own");
   add_number(*command, "--timeout", options->timeout, 0.001, 86400,
              "Seconds for a case of a backend; 60 is the default");
+  add_integer(*command, "--seeds", options->seeds, 1, 1000000,
+              "Random data of a backend: each Gaussian case and step with the seeds 1 to this");
   add_text(*command, "--known-failures", options->known_failures,
            "A JSON file of failures that do not fail the run: {\"ID\": {\"reason\": \"...\", "
            "\"expires\": \"2027-03-31\"}}");

@@ -55,6 +55,7 @@ Selection selection_of(const VerifyOptions& options) {
                                                               Scheme::bp, Scheme::csbp});
   }
   selection.ranks = options.ranks;
+  selection.seeds = options.seeds;
   return selection;
 }
 
@@ -78,6 +79,9 @@ std::string rerun_options(const VerifyOptions& options) {
       ranks += join(ranks.empty() ? "" : ",", n);
     }
     add("--ranks", ranks);
+  }
+  if (options.seeds != 1) {
+    add("--seeds", join(options.seeds));
   }
   return out;
 }

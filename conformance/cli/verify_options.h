@@ -31,6 +31,7 @@ struct VerifyOptions {
   std::string contract;
   /// Seconds for a case; 0 where the option was not given.
   double timeout = 0;
+  uint64_t seeds = 1;
 };
 
 Selection selection_of(const VerifyOptions& options);

@@ -186,6 +186,9 @@ BOOST_AUTO_TEST_CASE(wrong_input_is_status_2) {
       error("verify --backend nothing").find("bdlm: unknown backend 'nothing'; known are ") == 0U);
   BOOST_TEST(error("verify --tier T4") ==
              "bdlm: tier T4 judges a backend; name one with --backend\n");
+  BOOST_TEST(error("verify --seeds 3") ==
+             "bdlm: --seeds is of a backend; name one with --backend\n");
+  BOOST_TEST(error("verify --backend x.so --seeds 0").find("--seeds is '0'") != std::string::npos);
   BOOST_TEST(error("verify --timeout 3") ==
              "bdlm: --timeout is of a backend; name one with --backend\n");
   BOOST_TEST(error("verify --contract fp32") ==

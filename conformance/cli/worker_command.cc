@@ -37,6 +37,7 @@ void add_worker_command(CLI::App& app, int& status) {
   add_text(*command, "--level", options->level, "As in verify");
   add_words(*command, "--scheme", options->schemes, "As in verify");
   add_integers(*command, "--ranks", options->ranks, 1, 1024, "As in verify");
+  add_integer(*command, "--seeds", options->seeds, 1, 1000000, "As in verify");
   command->callback([options, &status] { status = work(*options); });
 }
 

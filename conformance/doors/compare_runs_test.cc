@@ -132,7 +132,8 @@ BOOST_AUTO_TEST_CASE(nothing_in_a) {
   BOOST_TEST((r.verdict == Verdict::fail && says(r, "A is zero")), r.detail);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

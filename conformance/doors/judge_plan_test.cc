@@ -176,7 +176,8 @@ BOOST_AUTO_TEST_CASE(examples) {
          "rank 1 forward: corrupted row 8 (of [8,12)) must see the clean keys [0,8) once, but ");
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -134,7 +134,8 @@ BOOST_AUTO_TEST_CASE(flex_source) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

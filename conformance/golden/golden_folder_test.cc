@@ -120,7 +120,8 @@ BOOST_AUTO_TEST_CASE(inputs_do_not_depend_on_what_else_is_made) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

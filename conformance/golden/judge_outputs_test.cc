@@ -298,7 +298,8 @@ BOOST_AUTO_TEST_CASE(a_folder) {
   BOOST_TEST((anew.size() == 2 && anew[0].verdict == Verdict::pass));
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -74,7 +74,8 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said) {
   begins(error_of([](Json& j) { j["contracts"]["bf16"]["p"] = "f64"; }), "m.json: ");
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

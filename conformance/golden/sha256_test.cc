@@ -34,7 +34,8 @@ BOOST_AUTO_TEST_CASE(standard_examples) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -210,7 +210,8 @@ BOOST_AUTO_TEST_CASE(wrong_inputs) {
   BOOST_CHECK_THROW(expected_attention(q, bp, contract), InputError);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

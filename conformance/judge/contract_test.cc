@@ -92,7 +92,8 @@ BOOST_AUTO_TEST_CASE(errors_say_what_is_allowed) {
   BOOST_TEST(has(message("[]"), "an object"));
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

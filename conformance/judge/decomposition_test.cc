@@ -73,7 +73,8 @@ BOOST_AUTO_TEST_CASE(programs_that_attend_something_else) {
   BOOST_CHECK_THROW(of_plans(sequence, full, plans), InputError);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

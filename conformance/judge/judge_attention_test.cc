@@ -190,7 +190,8 @@ BOOST_AUTO_TEST_CASE(rows_of_many_keys_are_left_to_the_probe) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

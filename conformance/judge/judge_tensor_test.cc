@@ -174,7 +174,8 @@ BOOST_AUTO_TEST_CASE(arrays_of_the_wrong_size) {
   BOOST_CHECK_THROW(x.judge(), InputError);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

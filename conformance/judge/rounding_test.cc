@@ -125,7 +125,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite) {
   BOOST_TEST(round_to(5e-324, Dtype::fp32) == 0);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

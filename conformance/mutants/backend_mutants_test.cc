@@ -36,7 +36,8 @@ BOOST_AUTO_TEST_CASE(every_mutant_is_killed) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -78,7 +78,8 @@ BOOST_AUTO_TEST_CASE(usual_rules_let_mistakes_pass) {
   BOOST_TEST(std::count(table.begin(), table.end(), '\n') == 16);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -37,7 +37,8 @@ BOOST_AUTO_TEST_CASE(mistakes_fail) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -42,7 +42,8 @@ BOOST_AUTO_TEST_CASE(mistakes_fail) {
   fails("offsets-*", &PlainFaults::wrapped_offsets);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

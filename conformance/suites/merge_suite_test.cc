@@ -34,7 +34,8 @@ BOOST_AUTO_TEST_CASE(mistakes_fail) {
   fails(PlainMerge::order_matters, Reason::bitwise, "merge-");
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -70,7 +70,8 @@ BOOST_AUTO_TEST_CASE(mistakes_are_named) {
         [](PlainFaults& f) { f.forgets_state = true; });
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -19,6 +19,8 @@ struct Selection {
   std::vector<std::string> tiers;
   std::vector<Scheme> schemes;
   std::vector<int> ranks;
+  /// Of a backend's cases on Gaussian data, and of its steps: each with the seeds 1 to this.
+  uint64_t seeds = 1;
 };
 
 /// Whether a list of a selection chooses a value.

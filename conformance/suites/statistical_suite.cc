@@ -98,8 +98,13 @@ constexpr AttentionShape many_heads[] = {{1, 1, 16},  {3, 1, 24},  {8, 2, 64}, {
 std::vector<BackendCase> statistical_cases(const Selection& selection) {
   std::vector<StatisticalCase> cases;
   const bool quick = selection.level == Level::quick;
-  const uint64_t seeds = selection.level == Level::full ? 8 : 1;
   constexpr AttentionShape small{4, 2, 16};
+  const auto add_gauss = [&](const LayoutCase& layout, const AttentionShape& heads,
+                             uint64_t at_least = 1) {
+    for (uint64_t seed = 1; seed <= std::max(at_least, selection.seeds); ++seed) {
+      cases.push_back({layout, heads, DataKind::gauss, seed});
+    }
+  };
   // Data and heads on one shape that every scheme shares unevenly.
   const std::vector<int> all_ranks =
       selection.ranks.empty() ? (quick ? std::vector<int>{1, 2, 4} : rank_counts(selection.level))
@@ -115,11 +120,8 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
         const LayoutCase layout{base, rule, scheme, ranks, BlockAssignment::dual_end};
         // Documents, and rows that see nothing at all: padding.
         const Shape packed = shape_of_documents(41, 4, {5, 11, 1, 19});
-        cases.push_back(
-            {{packed, rule, scheme, ranks, BlockAssignment::dual_end}, small, DataKind::gauss, 1});
-        for (uint64_t seed = 1; seed <= seeds; ++seed) {
-          cases.push_back({layout, small, DataKind::gauss, seed});
-        }
+        add_gauss({packed, rule, scheme, ranks, BlockAssignment::dual_end}, small);
+        add_gauss(layout, small, selection.level == Level::full ? 8 : 1);
         for (const DataKind kind : hostile) {
           cases.push_back({layout, small, kind, 1});
         }
@@ -128,7 +130,7 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
           continue;
         }
         for (const AttentionShape& heads : many_heads) {
-          cases.push_back({layout, heads, DataKind::gauss, 1});
+          add_gauss(layout, heads);
         }
       }
     }
@@ -142,17 +144,14 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
           selection.ranks.empty() ||
           std::find(selection.ranks.begin(), selection.ranks.end(), ranks) != selection.ranks.end();
       if (chosen(selection.schemes, scheme) && wanted) {
-        cases.push_back(
-            {{shape, {CleanRule::block_causal, 0}, scheme, ranks, BlockAssignment::dual_end},
-             {2, 1, 64},
-             DataKind::gauss,
-             1});
+        add_gauss({shape, {CleanRule::block_causal, 0}, scheme, ranks, BlockAssignment::dual_end},
+                  {2, 1, 64});
       }
     }
   }
   if (!quick) {
     for (const LayoutCase& layout : selected_layouts(selection)) {
-      cases.push_back({layout, small, DataKind::gauss, 1});
+      add_gauss(layout, small);
     }
   }
   std::vector<BackendCase> out;

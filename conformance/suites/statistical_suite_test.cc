@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <set>
+#include <string>
 
 #include "conformance/suites/suite_test_support.h"
 
@@ -20,6 +23,25 @@ BOOST_AUTO_TEST_CASE(right_code_passes) {
     BOOST_TEST(results.size() > 40u);
     BOOST_TEST(complaints(results) == "", contract << complaints(results));
   }
+}
+
+BOOST_AUTO_TEST_CASE(each_seed_is_a_case) {
+  Selection three = few();
+  three.seeds = 3;
+  const auto gauss = [](const Selection& selection) {
+    std::set<std::string> ids;
+    for (const BackendCase& c : statistical_cases(selection)) {
+      if (c.id.find("-gauss-") != std::string::npos) {
+        ids.insert(c.id);
+      }
+    }
+    return ids;
+  };
+  const std::set<std::string> one = gauss(few());
+  const std::set<std::string> all = gauss(three);
+  BOOST_TEST(!one.empty());
+  BOOST_TEST(all.size() == 3 * one.size());
+  BOOST_TEST(std::includes(all.begin(), all.end(), one.begin(), one.end()));
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_fail) {
@@ -47,7 +69,8 @@ BOOST_AUTO_TEST_CASE(mistakes_fail) {
   fails("fp32", Reason::bound, [](PlainFaults& f) { f.state_in_bf16 = true; });
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -266,7 +266,9 @@ std::vector<StepBackendCase> step_list(const Selection& selection) {
         s.config = two_layers(rule, {.hidden = 24, .head_dim = 8, .mlp = 40, .vocab = 37});
         s.mask_token = 36;
         edit(s);
-        out.push_back({{shape, rule, scheme, ranks, BlockAssignment::dual_end}, s, word});
+        for (s.seed = 1; s.seed <= selection.seeds; ++s.seed) {
+          out.push_back({{shape, rule, scheme, ranks, BlockAssignment::dual_end}, s, word});
+        }
       };
       const auto nothing = [](StepSettings&) {};
       const Shape base{Sequence::uniform(5 * (2 * ranks + 1) - 2, 5), 5, "", ""};

@@ -25,7 +25,8 @@ BOOST_AUTO_TEST_CASE(missing_entry) {
   BOOST_TEST((r.verdict == Verdict::unsupported && r.reason == Reason::null_entry), r.detail);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -104,7 +104,8 @@ BOOST_AUTO_TEST_CASE(data_that_breaks_kernels_does_not_fail) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

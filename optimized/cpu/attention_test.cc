@@ -227,7 +227,8 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused_and_named) {
   refused("segments of the keys have 6 rows; the tensor has 7", [](auto&) {});
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

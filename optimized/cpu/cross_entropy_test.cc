@@ -305,7 +305,8 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused_and_named) {
   refused("left out of the softmax", [](auto& a) { a.excluded = 5; });
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

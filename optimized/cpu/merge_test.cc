@@ -195,7 +195,8 @@ BOOST_AUTO_TEST_CASE(the_entry_merges_every_row_and_head) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -219,7 +219,8 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused_and_named) {
           [](auto&, auto& m, auto&, auto&) { m.vocab = 20; });
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

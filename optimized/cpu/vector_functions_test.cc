@@ -141,7 +141,8 @@ BOOST_AUTO_TEST_CASE(bf16_rounds_as_the_reference_does) {
   BOOST_TEST(std::isnan(back[0]));
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm::cpu

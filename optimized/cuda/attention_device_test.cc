@@ -196,7 +196,8 @@ BOOST_AUTO_TEST_CASE(bf16_is_within_its_bounds) {
   judge_all(*test_plugins().low);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -133,7 +133,8 @@ BOOST_AUTO_TEST_CASE(bounds_are_those_of_the_judge) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -344,7 +344,8 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
   });
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -171,7 +171,8 @@ BOOST_AUTO_TEST_CASE(rows_agree_with_the_reference_in_any_order) {
   });
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

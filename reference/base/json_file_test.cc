@@ -175,7 +175,8 @@ BOOST_AUTO_TEST_CASE(getters_name_file_path_value_and_what_is_allowed) {
   BOOST_CHECK_NO_THROW(reject_unknown_keys(get_object(v, "a"), {"b", "c", "f"}));
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -231,7 +231,8 @@ BOOST_AUTO_TEST_CASE(a_failing_rename_is_an_error) {
   BOOST_TEST(has(message<FileError>([&] { file.commit(); }), "cannot rename into place"));
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

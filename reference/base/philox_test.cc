@@ -135,7 +135,8 @@ BOOST_AUTO_TEST_CASE(an_empty_range_is_an_error) {
   BOOST_CHECK_THROW(Philox(1).below(0, -3), InputError);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -456,7 +456,8 @@ BOOST_AUTO_TEST_CASE(many_threads_read_at_once) {
   BOOST_TEST((wrong == std::vector<int>(4, 0)));
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -252,7 +252,8 @@ BOOST_AUTO_TEST_CASE(many_values_are_rounded_in_pieces) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

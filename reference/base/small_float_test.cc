@@ -157,7 +157,8 @@ BOOST_AUTO_TEST_CASE(known_values) {
   BOOST_TEST(round_to_f16(std::bit_cast<double>(uint64_t{0x7ff0'0000'0000'0001})) == 0x7e00);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

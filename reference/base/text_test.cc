@@ -28,7 +28,8 @@ BOOST_AUTO_TEST_CASE(lists_are_separated_by_commas) {
   BOOST_TEST(listed({"a", "b", "c"}) == "a, b, c");
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

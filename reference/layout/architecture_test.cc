@@ -143,7 +143,8 @@ BOOST_AUTO_TEST_CASE(shapes_that_make_no_model) {
   rejects([](Architecture& a) { a.layers[2].rope_fraction = 1.25; });
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -423,7 +423,8 @@ BOOST_AUTO_TEST_CASE(names_and_paths) {
   BOOST_CHECK_THROW(read_config_json(Checkpoint("[1]").file()), InputError);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -244,7 +244,8 @@ BOOST_AUTO_TEST_CASE(a_million_tokens_take_seconds) {
   BOOST_TEST(seconds < 60);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

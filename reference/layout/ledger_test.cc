@@ -310,7 +310,8 @@ BOOST_AUTO_TEST_CASE(inputs_that_make_no_ledger) {
   BOOST_CHECK_THROW(attention_memory(a, s, good, 1, a.roles()[0]), InputError);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -157,6 +157,8 @@ BOOST_AUTO_TEST_CASE(equal_logits_give_log_vocabulary) {
   }
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

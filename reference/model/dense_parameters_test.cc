@@ -77,6 +77,8 @@ BOOST_AUTO_TEST_CASE(bad_configurations_are_errors) {
   broken([](DenseConfig& c) { c.rules[1].window = -2; });
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

@@ -34,6 +34,8 @@ BOOST_AUTO_TEST_CASE(gradient_is_a_central_difference) {
   }
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

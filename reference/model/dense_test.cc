@@ -113,6 +113,8 @@ BOOST_AUTO_TEST_CASE(no_terms_give_exact_zeros) {
   }
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

@@ -43,6 +43,8 @@ BOOST_AUTO_TEST_CASE(bad_inputs_are_errors) {
                     InputError);
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

@@ -96,6 +96,8 @@ BOOST_AUTO_TEST_CASE(bad_inputs_are_errors) {
   BOOST_CHECK_THROW(complementary_views(example(), draws, excluding), InputError);
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

@@ -87,6 +87,8 @@ BOOST_AUTO_TEST_CASE(bad_draws_are_errors) {
   BOOST_CHECK_THROW(antithetic_draws(0.5, 3, 2, 4), InputError);
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

@@ -123,6 +123,8 @@ BOOST_AUTO_TEST_CASE(bad_inputs_are_errors) {
   BOOST_CHECK_THROW(masked_block(example(), one, options()), InputError);
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

@@ -192,6 +192,8 @@ BOOST_AUTO_TEST_CASE(reading_before_the_wait_gives_nan) {
   });
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

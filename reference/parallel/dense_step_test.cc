@@ -182,6 +182,8 @@ BOOST_AUTO_TEST_CASE(cases_that_do_not_fit_are_errors) {
   broken([](DenseCase& c) { c.example.tokens.pop_back(); });
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

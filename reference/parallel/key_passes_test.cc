@@ -111,6 +111,8 @@ BOOST_AUTO_TEST_CASE(rows_are_copied_by_name) {
                     LogicError);
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

@@ -229,7 +229,8 @@ BOOST_AUTO_TEST_CASE(mpi_errors_are_errors) {
   }
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

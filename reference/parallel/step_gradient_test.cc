@@ -138,6 +138,8 @@ BOOST_AUTO_TEST_CASE(gradient_of_coordinates) {
   }
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace bdlm

@@ -282,7 +282,8 @@ BOOST_AUTO_TEST_CASE(openmp_threads_of_a_rank) {
 }
 #endif
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -302,7 +302,8 @@ BOOST_AUTO_TEST_CASE(groups_need_ranks_and_time) {
   BOOST_CHECK_THROW(ThreadCommunicator(std::make_shared<ThreadGroup>(2, 1s), 2), InputError);
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm

@@ -162,7 +162,8 @@ BOOST_AUTO_TEST_CASE(names_tell_types_apart) {
   BOOST_TEST(name(Operation::all_reduce) == std::string("all_reduce"));
 }
 
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace bdlm
