@@ -65,7 +65,7 @@ class WorkerPool {
   /// The first worker, started: throws InputError where the backend cannot be loaded.
   WorkerReady start() {
     std::unique_ptr<Worker> worker = take();
-    const WorkerReady ready = worker->start();
+    WorkerReady ready = worker->start();
     put(std::move(worker));
     return ready;
   }

@@ -6,6 +6,7 @@
 #include "conformance/cli/embedded_backends.h"
 #include "conformance/cli/options.h"
 #include "conformance/cli/verify_options.h"
+#include "conformance/suites/backend_suite.h"
 #include "conformance/worker/serve.h"
 #include "reference/base/error.h"
 

@@ -146,7 +146,9 @@ CaseResult hidden_keys(const Relation& r, const Backend& backend, double value) 
   const int64_t kv_width = r.shape.kv_heads * r.shape.head_dim;
   const AttentionProblem<double> problem = data_of(r, backend);
   const std::vector<AttentionOutputs> before = outputs(r, backend, problem);
-  for (const auto& [stream, row] : places(sequence)) {
+  for (const auto& place : places(sequence)) {
+    const Stream stream = place.first;
+    const int64_t row = place.second;
     AttentionProblem<double> edited = problem;
     for (const Stream key_stream : {Stream::clean, Stream::corrupted}) {
       const Interval seen = visible(sequence, r.layout.rule, stream, row, key_stream);
@@ -182,7 +184,9 @@ CaseResult hidden_rows(const Relation& r, const Backend& backend, double value) 
   const int64_t kv_width = r.shape.kv_heads * r.shape.head_dim;
   const AttentionProblem<double> problem = data_of(r, backend);
   const std::vector<AttentionOutputs> before = outputs(r, backend, problem);
-  for (const auto& [key_stream, key] : places(sequence)) {
+  for (const auto& place : places(sequence)) {
+    const Stream key_stream = place.first;
+    const int64_t key = place.second;
     AttentionProblem<double> edited = problem;
     for (const Stream stream : {Stream::clean, Stream::corrupted}) {
       for (int64_t row = 0; row < sequence.length(); ++row) {
