@@ -135,18 +135,14 @@ test_addresses() {
 }
 
 fuzz() {  # FOLDER
-  local folder=$1 reader commands=()
-  for reader in "${fuzz_tests[@]%_fuzz.cc}"; do
-    commands+=("$folder/fuzz/fuzz_$reader --seconds $fuzz_seconds --seed $RANDOM \
-      --findings $folder/fuzz conformance/fuzz/corpus/$reader")
-  done
   # One on each core. What a program says stays together.
   # shellcheck disable=SC2016
-  printf '%s\0' "${commands[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c '
+  printf '%s\n' "${fuzz_tests[@]%_fuzz.cc}" | xargs -n 1 -P "$(nproc)" bash -c '
     status=0
-    output=$($1 2>&1) || status=$?
+    output=$("$1/fuzz/fuzz_$3" --seconds "$2" --seed "$RANDOM" --findings "$1/fuzz" \
+      "conformance/fuzz/corpus/$3" 2>&1) || status=$?
     printf "%s\n" "$output"
-    exit $((status != 0))' bash
+    exit $((status != 0))' bash "$1" "$fuzz_seconds"
 }
 
 build_for_threads() {

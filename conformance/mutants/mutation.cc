@@ -103,29 +103,30 @@ MutantResult judge_mutant(const Mutant& mutant, const std::vector<SuiteCase>& ca
 
 std::string mutation_report(const RunInfo& run, int64_t cases,
                             const std::vector<MutantResult>& results) {
-  nlohmann::ordered_json document = {{"format", "bdlm-mutation-1"},
-                                     {"commit", run.commit},
-                                     {"device", run.device},
-                                     {"versions", nlohmann::ordered_json::object()}};
+  using OrderedJson = nlohmann::ordered_json;
+  OrderedJson document = {{"format", "bdlm-mutation-1"},
+                          {"commit", run.commit},
+                          {"device", run.device},
+                          {"versions", OrderedJson::object()}};
   for (const auto& [what, version] : run.versions) {
     document["versions"][what] = version;
   }
   const auto killed = std::count_if(results.begin(), results.end(),
                                     [](const MutantResult& r) { return !r.kills.empty(); });
   document["summary"] = {{"faults", results.size()}, {"killed", killed}, {"cases", cases}};
-  document["faults"] = nlohmann::ordered_json::array();
+  document["faults"] = OrderedJson::array();
   for (const MutantResult& r : results) {
     const Kill first = r.kills.empty() ? Kill{} : r.kills.front();
     const bool survived = r.kills.empty();
-    nlohmann::ordered_json fault = {{"name", r.name},
-                                    {"class", r.kind},
-                                    {"what", r.what},
-                                    {"killed_by", nlohmann::ordered_json::array()},
-                                    {"verdict", survived ? "" : name(first.verdict)},
-                                    {"reason", name(first.reason)},
-                                    {"case", first.id},
-                                    {"diagnosis", first.diagnosis},
-                                    {"kills", nlohmann::ordered_json::array()}};
+    OrderedJson fault = {{"name", r.name},
+                         {"class", r.kind},
+                         {"what", r.what},
+                         {"killed_by", OrderedJson::array()},
+                         {"verdict", survived ? "" : name(first.verdict)},
+                         {"reason", name(first.reason)},
+                         {"case", first.id},
+                         {"diagnosis", first.diagnosis},
+                         {"kills", OrderedJson::array()}};
     for (const Kill& kill : r.kills) {
       fault["killed_by"].push_back(kill.tier);
       fault["kills"].push_back({{"tier", kill.tier},
@@ -136,7 +137,7 @@ std::string mutation_report(const RunInfo& run, int64_t cases,
     }
     document["faults"].push_back(std::move(fault));
   }
-  return document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+  return document.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
 
 }  // namespace bdlm

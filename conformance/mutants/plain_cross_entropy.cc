@@ -7,6 +7,7 @@
 #include "reference/base/special_values.h"
 
 namespace bdlm {
+
 bdlm_status PlainBackend::cross_entropy(void* /*context*/, const bdlm_cross_entropy_args& args) {
   if (args.size < sizeof(args) || args.hidden == nullptr || args.head == nullptr ||
       args.hidden->shape[1] != args.head->shape[1] ||

@@ -2,7 +2,6 @@
 // What a merge of two partial states should give, and how far from it a backend may be.
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "conformance/judge/contract.h"

@@ -290,9 +290,8 @@ CaseResult tiny_shares(const Backend& backend, int64_t length) {
   Sides start;
   start.d = 2;
   start.a.push_back(side(contract, {0, 0.5}, 0));
-  const std::vector<BoundedState> more{side(contract, {1, 0.5}, -24 * std::log(2.0))};
-  return judge_chain(backend, length, start,
-                     [&](int64_t) { return std::vector<BoundedState>(more); });
+  std::vector<BoundedState> more{side(contract, {1, 0.5}, -24 * std::log(2.0))};
+  return judge_chain(backend, length, start, [&](int64_t) { return more; });
 }
 
 /// Two keys of scores -60000 and -60001: O = 0.731 and 0.269 of their values.

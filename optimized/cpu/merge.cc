@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "optimized/cpu/aligned.h"
+#include "optimized/cpu/parallel_units.h"
 #include "reference/base/error.h"
-#include "reference/base/parallel_for.h"
 
 namespace bdlm::cpu {
 namespace {
@@ -75,11 +76,10 @@ void merge(const bdlm_merge_args& args) {
   lse_a.expect("lse_a", {rows, heads});
   lse_b.expect("lse_b", {rows, heads});
   lse.expect("lse", {rows, heads});
-  parallel_for((rows + rows_per_unit - 1) / rows_per_unit, [&](int64_t unit, int) {
+  parallel_units(rows, rows_per_unit, [&](int64_t, int64_t begin, int64_t end) {
     std::vector<float> a(d);
     std::vector<float> b(d);
-    for (int64_t row = unit * rows_per_unit; row < std::min(rows, (unit + 1) * rows_per_unit);
-         ++row) {
+    for (int64_t row = begin; row < end; ++row) {
       for (int64_t head = 0; head < heads; ++head) {
         float z_a = 0;
         float z_b = 0;

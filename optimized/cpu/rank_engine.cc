@@ -1,6 +1,7 @@
 #include "optimized/cpu/rank_engine.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "optimized/cpu/attention_backward.h"
 #include "optimized/cpu/attention_forward.h"

@@ -54,7 +54,7 @@ constexpr uint16_t round(double value) {
   uint64_t rounded = significand >> dropped;
   rounded += (rest > half || (rest == half && (rounded & 1) == 1)) ? 1 : 0;
   // The leading one of a normal significand, and a carry out of the fraction, add to the exponent
-  // field; a carry beyond the largest finite value arrives at infinity_bits.
+  // field; a carry beyond the largest finite value arrives at infinity.
   return static_cast<uint16_t>(sign | ((static_cast<uint64_t>(normal - 1) << Fraction) + rounded));
 }
 

@@ -18,17 +18,8 @@ if(MPI_CXX_FOUND)
     target_link_libraries(mpi_communicator_tests PRIVATE bdlm_test_main bdlm_mpi)
     set_target_properties(mpi_communicator_tests PROPERTIES
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    set(bdlm_mpi_flags)
-    execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE bdlm_mpi_version
-                    ERROR_QUIET)
-    if(bdlm_mpi_version MATCHES "Open MPI|OpenRTE")
-      # More ranks than cores, also in containers whose only user is root.
-      set(bdlm_mpi_flags --allow-run-as-root --oversubscribe)
-    endif()
     foreach(ranks 2 3 4)
-      add_test(NAME mpi_communicator_tests_${ranks}
-               COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${bdlm_mpi_flags}
-                       $<TARGET_FILE:mpi_communicator_tests> --color_output=no)
+      bdlm_mpi_test(mpi_communicator_tests ${ranks})
       set_tests_properties(mpi_communicator_tests_${ranks} PROPERTIES TIMEOUT 300)
     endforeach()
   endif()

@@ -2,8 +2,8 @@
 
     python3 conformance/python/examples/torch_attention.py [golden/v1]
 
-Arrays go in and out by DLPack. Where PyTorch is not installed this
-says so and ends with 77.
+Arrays go in and out by DLPack. Where PyTorch is not installed this says so and ends with
+77.
 """
 
 import pathlib
