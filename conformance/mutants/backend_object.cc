@@ -1,6 +1,7 @@
 #include "conformance/mutants/backend_object.h"
 
 #include <array>
+#include <atomic>
 #include <utility>
 
 #include "reference/base/error.h"
@@ -65,9 +66,10 @@ void fill(size_t slot, bdlm_backend& entries, std::index_sequence<i...>) {
 }  // namespace
 
 const bdlm_backend& entries_of(const std::string& name, std::unique_ptr<BackendObject> object) {
-  static size_t used = 0;
-  require<LogicError>(used < room, "more than ", room, " backends are made of objects");
-  Slot& slot = slots()[used];
+  static std::atomic<size_t> used = 0;
+  const size_t mine = used++;
+  require<LogicError>(mine < room, "more than ", room, " backends are made of objects");
+  Slot& slot = slots()[mine];
   slot.object = std::move(object);
   slot.name = name;
   slot.contract = slot.object->contract();
@@ -77,7 +79,7 @@ const bdlm_backend& entries_of(const std::string& name, std::unique_ptr<BackendO
   slot.entries.about = "planted";
   slot.entries.contract = slot.contract.c_str();
   slot.entries.device = {1, 0};
-  fill(used++, slot.entries, std::make_index_sequence<room>());
+  fill(mine, slot.entries, std::make_index_sequence<room>());
   return slot.entries;
 }
 

@@ -49,7 +49,7 @@ class BackendObject {
 };
 
 /// A struct of entries that call the object; both stay for the rest of the process. There is room
-/// for 256 of them.
+/// for 256 of them. May be called by several threads at once.
 const bdlm_backend& entries_of(const std::string& name, std::unique_ptr<BackendObject> object);
 
 /// Calls another backend's entries: the base of faults that spoil a right one from outside.
