@@ -51,6 +51,11 @@ std::optional<std::vector<double>> read_output(const SafetensorsFile& file, cons
   return file.read<double>(t.name);
 }
 
+/// Of a row and head; 1 of the outputs that have one number for these.
+int64_t channels_of(const OutputTensor& t) {
+  return t.name == "lse" || t.shape.size() < 2 ? 1 : t.shape.back();
+}
+
 ByStream<double> halves(const std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   return {std::vector<double>(values.begin(), middle), std::vector<double>(middle, values.end())};
@@ -93,6 +98,7 @@ void judge_attention_file(const GoldenCase& c, const SafetensorsFile& file,
     to.value = halves(t.value);
     to.bound = halves(t.bound);
     to.deviation = halves(t.deviation);
+    to.channels = channels_of(t);
     const auto values = read_output(file, t, result);
     complete = complete && values.has_value();
     if (values) {
@@ -153,6 +159,7 @@ void judge_other_file(const GoldenCase& c, const SafetensorsFile& file,
     expected.bound[0] = t.bound;
     expected.deviation[0] = t.deviation;
     expected.deviation[0].resize(t.value.size(), 0);
+    expected.channels = channels_of(t);
     expected.unit = unit_roundoff(coarsest(c, t.name, contract));
     expected.accumulate_unit = unit_roundoff(contract.accumulate);
     const ByStream<double> got{*values, {}};

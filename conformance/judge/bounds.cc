@@ -20,8 +20,9 @@ void check_input(const char* tensor, const ByStream<double>& values, size_t size
   }
 }
 
-void allocate(ExpectedTensor& tensor, size_t size, const Contract& contract,
+void allocate(ExpectedTensor& tensor, size_t size, int64_t channels, const Contract& contract,
               std::initializer_list<Dtype> sites) {
+  tensor.channels = channels;
   for (auto* values : {&tensor.value, &tensor.bound, &tensor.deviation}) {
     for (auto& stream : *values) {
       stream.assign(size, 0);
@@ -370,15 +371,15 @@ ExpectedAttention expected_attention(const AttentionProblem<double>& problem,
   const Dtype partial = merged ? contract.partial_o : contract.accumulate;
   const Dtype travel = reduced ? contract.reduce : contract.accumulate;
   ExpectedAttention expected;
-  allocate(expected.o, q_size, contract, {contract.p, contract.o, partial});
-  allocate(expected.lse, q_size / shape.head_dim, contract, {});
+  allocate(expected.o, q_size, shape.head_dim, contract, {contract.p, contract.o, partial});
+  allocate(expected.lse, q_size / shape.head_dim, 1, contract, {});
   if (backward) {
     // dQ and dK feel O through delta.
-    allocate(expected.dq, q_size, contract,
+    allocate(expected.dq, q_size, shape.head_dim, contract,
              {contract.ds, contract.gradient, contract.p, contract.o, partial});
-    allocate(expected.dk, kv_size, contract,
+    allocate(expected.dk, kv_size, shape.head_dim, contract,
              {contract.ds, contract.gradient, contract.p, contract.o, partial, travel});
-    allocate(expected.dv, kv_size, contract, {contract.p, contract.gradient, travel});
+    allocate(expected.dv, kv_size, shape.head_dim, contract, {contract.p, contract.gradient, travel});
   }
   const RowTermsByStream rows = bound_rows(problem, decomposition, contract, expected);
   if (backward) {

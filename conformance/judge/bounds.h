@@ -21,6 +21,9 @@ struct ExpectedTensor {
   double unit = 0;
   /// u of the accumulation.
   double accumulate_unit = 0;
+  /// So many adjacent elements, the channels of a row and head, share errors: of a probability, of
+  /// a dS. Arrays are whole rows.
+  int64_t channels = 1;
 };
 
 struct ExpectedAttention {

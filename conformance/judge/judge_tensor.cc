@@ -27,6 +27,7 @@ double noise_limit(const Measures& m) {
 double gain_limit(const ExpectedTensor& expected, const Measures& m, bool gaussian) {
   const double share = gaussian ? limits::gain_unit_share : limits::gain_unit_share_structured;
   return std::max({expected.unit / share, limits::gain_deviations * m.gain_deviation,
+                   limits::gain_row_deviations * m.gain_row_deviation,
                    limits::gain_exp_roundings * expected.accumulate_unit});
 }
 
@@ -144,8 +145,14 @@ Measures measure(const ExpectedTensor& expected, const std::function<double(int,
   double product = 0;
   double norm = 0;
   double gain_variance = 0;
+  double gain_row_variance = 0;
   for (int s = 0; s < 2; ++s) {
+    double of_row = 0;
     for (int64_t i = 0; i < static_cast<int64_t>(expected.value[s].size()); ++i) {
+      if (i % expected.channels == 0) {
+        gain_row_variance += of_row * of_row;
+        of_row = 0;
+      }
       const double x = expected.value[s][i];
       const double y = got(s, i);
       const double bound = expected.bound[s][i];
@@ -181,7 +188,9 @@ Measures measure(const ExpectedTensor& expected, const std::function<double(int,
       product += (y - x) * x;
       norm += x * x;
       gain_variance += sigma * sigma * x * x;
+      of_row += sigma * std::abs(x);
     }
+    gain_row_variance += of_row * of_row;
   }
   if (m.elements > 0) {
     m.rms_z = std::sqrt(squares / static_cast<double>(m.elements));
@@ -189,6 +198,7 @@ Measures measure(const ExpectedTensor& expected, const std::function<double(int,
   if (norm > 0) {
     m.gain = 1 + product / norm;
     m.gain_deviation = std::sqrt(gain_variance) / norm;
+    m.gain_row_deviation = std::sqrt(gain_row_variance) / norm;
   }
   return m;
 }

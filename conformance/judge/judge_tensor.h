@@ -40,8 +40,11 @@ struct Measures {
   double rms_z = 0;
   /// <x', x> / <x, x>; 1 where x is 0.
   double gain = 1;
-  /// sqrt(sum sigma^2 x^2) / <x, x>, the deviation of the gain.
+  /// sqrt(sum sigma^2 x^2) / <x, x>, the deviation of the gain where all errors are independent.
   double gain_deviation = 0;
+  /// The same where those of a row's channels are one: sqrt(sum over rows (sum sigma |x|)^2) /
+  /// <x, x>. The true one lies between.
+  double gain_row_deviation = 0;
 };
 
 /// `got(stream, element)` is x'.

@@ -150,6 +150,33 @@ BOOST_AUTO_TEST_CASE(scale) {
   }
 }
 
+// A factor of 1.0015 on four rows of 512 channels with sigma = |x| / 500: impossible where every
+// element errs alone, likely where the channels of a row err together.
+BOOST_AUTO_TEST_CASE(gain_of_few_wide_rows) {
+  ExpectedTensor expected;
+  expected.unit = 0x1p-8;
+  expected.accumulate_unit = 0x1p-24;
+  const Philox values(6, 0);
+  for (int64_t i = 0; i < 4 * 512; ++i) {
+    const double x = values.gaussian(i);
+    expected.value[0].push_back(x);
+    expected.deviation[0].push_back(std::abs(x) / 500);
+    expected.bound[0].push_back(std::abs(x) / 50);
+  }
+  const auto judge = [&](int64_t channels, double gain) {
+    expected.channels = channels;
+    ByStream<double> got = expected.value;
+    for (double& x : got[0]) {
+      x *= gain;
+    }
+    return judge_values("dQ", JudgedBy::every_limit, expected, got, true,
+                        [](const Place& at) { return join(at.element); });
+  };
+  BOOST_TEST(is(judge(1, 1.0015), Verdict::fail, Reason::scale));
+  BOOST_TEST(is(judge(512, 1.0015), Verdict::pass, Reason::none));
+  BOOST_TEST(is(judge(512, 1.004), Verdict::fail, Reason::scale));
+}
+
 // sigma so large that zeros, or 1 % more, are within it.
 BOOST_AUTO_TEST_CASE(vacuous) {
   for (const auto& [factor, words] :

@@ -30,6 +30,11 @@ class Values {
     return values_.data() + (a * shape_[1] + b) * shape_[2];
   }
   double get(int64_t a, int64_t b, int64_t c) const { return row(a, b)[c]; }
+  /// Whether an element is 2^15 or larger, or no number.
+  bool any_large() const {
+    return !std::all_of(values_.begin(), values_.end(),
+                        [](double x) { return std::abs(x) < 0x1p15; });
+  }
 
  private:
   std::array<int64_t, 3> shape_{};
@@ -132,6 +137,10 @@ bdlm_status PlainBackend::attention(void* /*context*/, const bdlm_attention_args
   const TensorAccess o(args.o, wrap), lse(args.lse, wrap), lse_state(args.lse_state, wrap);
   const std::vector<Keys> sets = keys_of(args);
   const int64_t rows = q.size(0), heads = q.size(1), d = q.size(2);
+  const double lse_shift =
+      std::any_of(sets.begin(), sets.end(), [](const Keys& set) { return set.k.any_large(); })
+          ? faults_.shift_at_large_keys
+          : 0;
 #pragma omp parallel for schedule(dynamic, 4)
   for (int64_t i = 0; i < rows; ++i) {
     std::vector<double> sum(d), state(d);
@@ -219,6 +228,7 @@ bdlm_status PlainBackend::attention(void* /*context*/, const bdlm_attention_args
         o.set(sum[c], i, h, c, faults_.rounding);
       }
       z *= faults_.base_2_lse ? 1 / std::log(2.0) : 1;
+      z += lse_shift;
       lse.set(faults_.lse_in_bf16 ? round_to(z, Dtype::bf16) : z, i, h);
     }
   }

@@ -81,6 +81,8 @@ struct PlainFaults {
   bool no_maximum = false;
   /// Keys that a row does not see are multiplied by a weight of 0.
   bool multiplies_hidden = false;
+  /// Added to every LSE where a key, seen or not, is 2^15 or larger, or no number.
+  double shift_at_large_keys = 0;
   bool wrapped_offsets = false;
   /// Intervals of the last call with as many rows and keys.
   bool stale_intervals = false;

@@ -9,10 +9,11 @@
 namespace bdlm {
 namespace {
 
-void allocate(ExpectedTensor& tensor, int64_t size, const Contract& contract,
+void allocate(ExpectedTensor& tensor, int64_t rows, int64_t width, const Contract& contract,
               std::initializer_list<Dtype> sites) {
+  tensor.channels = width;
   for (auto* values : {&tensor.value, &tensor.bound, &tensor.deviation}) {
-    (*values)[0].assign(size, 0);
+    (*values)[0].assign(rows * width, 0);
   }
   tensor.accumulate_unit = unit_roundoff(contract.accumulate);
   tensor.unit = tensor.accumulate_unit;
@@ -147,9 +148,9 @@ ExpectedCrossEntropy expected_cross_entropy(const CrossEntropyCall& call,
   const auto rows = static_cast<int64_t>(call.labels.size());
   const int64_t width = call.hidden_size;
   ExpectedCrossEntropy out;
-  allocate(out.row_loss, rows, contract, {});
-  allocate(out.d_hidden, rows * width, contract, {contract.ds, contract.gradient});
-  allocate(out.d_head, call.vocab * width, contract, {contract.ds});
+  allocate(out.row_loss, rows, 1, contract, {});
+  allocate(out.d_hidden, rows, width, contract, {contract.ds, contract.gradient});
+  allocate(out.d_head, call.vocab, width, contract, {contract.ds});
   reference_gradients(call, out);
   CrossEntropyBound bounds(call, contract);
   const int64_t counted =

@@ -1,4 +1,5 @@
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "conformance/suites/suite_test_support.h"
 
@@ -41,6 +42,27 @@ BOOST_AUTO_TEST_CASE(mistakes_fail) {
                  : keys;
     };
   });
+}
+
+// A backend that takes other kernels where a key is large or no number: NaN and infinities may
+// move its results within the bounds, numbers may not.
+BOOST_AUTO_TEST_CASE(other_kernels_for_no_numbers) {
+  const auto verdicts = [](double shift, const char* word) {
+    PlainFaults faults;
+    faults.shift_at_large_keys = shift;
+    std::set<Verdict> out;
+    for (const BackendCase& c : metamorphic_cases(two_ranks())) {
+      if (c.id.find(word) != std::string::npos) {
+        out.insert(run_case(c, *plain("fp32", faults)).verdict);
+      }
+    }
+    return out;
+  };
+  const std::set<Verdict> pass{Verdict::pass}, marginal{Verdict::marginal}, fail{Verdict::fail};
+  BOOST_TEST((verdicts(0, "hiddenkeysnan") == pass));
+  BOOST_TEST((verdicts(5e-7, "hiddenkeysnan") == marginal));
+  BOOST_TEST((verdicts(5e-7, "hiddenkeyslarge") == fail));
+  BOOST_TEST((verdicts(1e-2, "hiddenkeysnan") == fail));
 }
 
 }  // namespace

@@ -132,6 +132,8 @@ CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
     const double gain_limit =
         std::max(coarsest_unit(contract) / limits::gain_unit_share,
                  norm > 0 ? limits::gain_deviations * std::sqrt(gain_variance) / norm : 0);
+    const bool gain_judged =
+        rounded != nullptr && norm > 0 && gain_limit < limits::gain_measurable;
     TensorResult t{tensor, Verdict::pass, Reason::none, {}, ""};
     t.figures = {{"err_over_h", limit > 0 ? error / limit : error}, {"gain_minus_1", gain - 1}};
     if (!finite || error > limit) {
@@ -140,7 +142,7 @@ CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
       t.detail = join(tensor, " is off by ", error, ", ", error / limit,
                       " times the bound, at element ", worst, ": ", value[worst], " for ",
                       right[worst], "; as a whole it is the right one times ", gain);
-    } else if (rounded != nullptr && std::abs(gain - 1) > gain_limit) {
+    } else if (gain_judged && std::abs(gain - 1) > gain_limit) {
       t.verdict = Verdict::fail;
       t.reason = Reason::scale;
       t.detail = join(tensor, " is the right one times ", gain, ", where 1 +- ", gain_limit,
@@ -148,7 +150,7 @@ CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
     }
     const double off = limits::vacuous_factor - 1;
     const bool notices =
-        off * largest(right, count) > limit || (rounded != nullptr && norm > 0 && off > gain_limit);
+        off * largest(right, count) > limit || (gain_judged && off > gain_limit);
     noticed += notices ? 1 : 0;
     result.add(std::move(t));
   };
