@@ -27,7 +27,7 @@ run() {
   "$@"
 }
 run build/bdlm prove
-run build/bdlm plan --model nemotron_14b --context 262144 --ranks 8
+run build/bdlm plan --model nemotron_14b --context 262144 --ranks 8 --scheme cp,bp,csbp
 cat <<'END'
 
 What else to try:

@@ -18,7 +18,8 @@
 namespace bdlm {
 namespace {
 
-constexpr double default_timeout = 60;
+constexpr double quick_timeout = 60;
+constexpr double gate_timeout = 300;
 
 std::string comma_separated(const std::vector<std::string>& items) {
   std::string out;
@@ -52,7 +53,7 @@ WorkerOptions worker_options(const VerifyOptions& options) {
   if (options.timeout > 0) {
     out.timeout = options.timeout;
   } else {
-    out.timeout = default_timeout;
+    out.timeout = options.level == "quick" ? quick_timeout : gate_timeout;
   }
   return out;
 }

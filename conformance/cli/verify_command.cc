@@ -47,9 +47,7 @@ int verify(const VerifyOptions& options) {
   require(options.golden.empty() || !options.outputs.empty(),
           "--golden is the folder of vectors of --outputs, which is missing");
   if (!options.outputs.empty()) {
-    require(options.backend.empty(), "--outputs judges files and --backend a plug-in; name one");
-    return verify_outputs({options.outputs, options.golden, options.ids, options.strict,
-                           options.json, options.jsonl, options.junit});
+    return verify_outputs(options);
   }
   if (!options.backend.empty()) {
     return verify_backend(options);
@@ -80,7 +78,7 @@ void add_verify_command(CLI::App& app, int& status) {
   add_text(*command, "--contract", options->contract,
            "Judge it by this contract, a file or a built-in name, in place of its own");
   add_number(*command, "--timeout", options->timeout, 0.001, 86400,
-             "Seconds for a case of a backend; 60 is the default");
+             "Seconds for a case of a backend; 60 is the default, and 300 from gate on");
   add_integer(*command, "--seeds", options->seeds, 1, 1000000,
               "Random data of a backend: each Gaussian case and step with the seeds 1 to this");
   add_text(*command, "--known-failures", options->known_failures,

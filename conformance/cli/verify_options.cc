@@ -64,8 +64,12 @@ std::string rerun_options(const VerifyOptions& options) {
   const auto add = [&](const char* option, const std::string& value) {
     out += join(out.empty() ? "" : " ", option, ' ', quoted(value));
   };
-  if (!options.backend.empty()) {
-    add("--backend", options.backend);
+  for (const auto& [option, value] : {std::pair{"--backend", &options.backend},
+                                      {"--outputs", &options.outputs},
+                                      {"--golden", &options.golden}}) {
+    if (!value->empty()) {
+      add(option, *value);
+    }
   }
   if (!options.contract.empty()) {
     add("--contract", options.contract);

@@ -57,7 +57,8 @@ std::vector<Case> shard_of(std::vector<Case> all, const std::string& shard) {
   return out;
 }
 
-/// Options with which a case of this run runs again: of the backend, its contract, level and ranks.
+/// Options with which a case of this run runs again: of the backend, its contract, level and ranks;
+/// of files, where they are.
 std::string rerun_options(const VerifyOptions& options);
 
 /// Judges a backend; returns the exit status.

@@ -3,54 +3,46 @@
 #include "conformance/cli/verify_outputs.h"
 
 #include <filesystem>
-#include <iostream>
-#include <optional>
+#include <utility>
 
 #include "conformance/cli/command.h"
+#include "conformance/cli/verify_report.h"
 #include "conformance/golden/judge_outputs.h"
-#include "conformance/report/table.h"
-#include "conformance/report/write_report.h"
+#include "reference/base/error.h"
 
 namespace bdlm {
 
-int verify_outputs(const VerifyOutputsOptions& options) {
+int verify_outputs(const VerifyOptions& options) {
+  const VerifyOptions none;
+  for (const auto& [option, given] :
+       {std::pair{"--backend", options.backend != none.backend},
+        {"--contract", options.contract != none.contract},
+        {"--seeds", options.seeds != none.seeds},
+        {"--timeout", options.timeout != none.timeout},
+        {"--level", options.level != none.level},
+        {"--tier", options.tiers != none.tiers},
+        {"--scheme", options.schemes != none.schemes},
+        {"--ranks", options.ranks != none.ranks},
+        {"--shard", options.shard != none.shard},
+        {"--jobs", options.jobs != none.jobs},
+        {"--list", options.list != none.list}}) {
+    require(!given, option, " says nothing about files; --outputs goes with --golden, --case, ",
+            "--known-failures, --strict and reports");
+  }
   OutputsOptions choice{options.outputs, options.ids, options.golden};
   const char* beside = "golden/v1";
   if (choice.golden.empty() && std::filesystem::exists(std::string(beside) + "/manifest.json")) {
     choice.golden = beside;
   }
-  std::optional<ReportSink> json = open_report(options.json, std::cout);
-  std::optional<ReportSink> junit = open_report(options.junit, std::cout);
-  std::optional<ReportSink> lines = open_report(options.jsonl, std::cout);
-  const bool to_stdout = is_standard_output(options.json) || is_standard_output(options.jsonl) ||
-                         is_standard_output(options.junit);
-  std::ostream& out = to_stdout ? std::cerr : std::cout;
-  const std::vector<CaseResult> results = judge_outputs(choice);
-  Table table(out, contract_columns(), 64, options.strict);
-  table.head();
-  for (const CaseResult& result : results) {
-    if (result.verdict != Verdict::skipped) {
-      table.row(result);
-    }
-    if (lines) {
-      lines->write(json_line(result));
-    }
-  }
-  table.foot(summarize(results));
-  if (lines) {
-    lines->close();
+  VerifyReport report(options);
+  std::vector<CaseResult> results = judge_outputs(choice);
+  report.begin(contract_columns(), 64);
+  for (CaseResult& result : results) {
+    report.take(std::move(result), Scheme::monolithic);
   }
   RunInfo info = run_info(1);
   info.contract = "of each vector";
-  if (json) {
-    json->write(json_report(info, results));
-    json->close();
-  }
-  if (junit) {
-    junit->write(junit_report(results, options.strict));
-    junit->close();
-  }
-  return exit_status(results, options.strict);
+  return report.finish(info);
 }
 
 }  // namespace bdlm

@@ -43,7 +43,7 @@ VerifyReport::VerifyReport(const VerifyOptions& options)
 
 void VerifyReport::begin(std::vector<Column> columns, int64_t id_width) {
   table_.emplace(out_, std::move(columns), id_width, options_.strict);
-  if (options_.verbose) {
+  if (options_.verbose || !options_.outputs.empty()) {
     table_->head();
   }
 }
@@ -58,15 +58,20 @@ void VerifyReport::take(CaseResult result, Scheme scheme) {
   if (lines_) {
     lines_->write(json_line(result));
   }
-  if (options_.verbose || result.verdict != Verdict::pass ||
-      result.known.state != KnownState::unlisted) {
+  // Of files every one that is there is shown; most vectors may have none.
+  const bool shown = options_.outputs.empty()
+                         ? options_.verbose || result.verdict != Verdict::pass
+                         : result.verdict != Verdict::skipped;
+  if (shown || result.known.state != KnownState::unlisted) {
     table_->row(result);
   }
   results_.push_back(std::move(result));
 }
 
 int VerifyReport::finish(const RunInfo& run) {
-  print_groups();
+  if (options_.outputs.empty()) {
+    print_groups();
+  }
   table_->foot(summarize(results_));
   print_known();
   if (lines_) {

@@ -173,6 +173,22 @@ BOOST_AUTO_TEST_CASE(known_failures_decide_over_the_exit_status) {
   BOOST_TEST(refused.err.find("key 'a.expires' is missing") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(files_have_known_failures_and_lines_that_run_again) {
+  const std::string id = "merge-h1k1-d4-parts2-rows18-fp32-edges-s1";
+  const std::string outputs = (path / "outputs").string();
+  std::filesystem::create_directory(outputs);
+  std::ofstream(join(outputs, '/', id, ".safetensors")) << "no tensors";
+  const std::string arguments = join("verify --case '", id, "' --outputs '", outputs, "'");
+  const Outcome got = run(arguments);
+  BOOST_TEST(got.status == 1);
+  BOOST_TEST(got.out.find("FAIL file ") != std::string::npos);
+  BOOST_TEST(got.out.find(join("  rerun: bdlm verify --case ", id, " --outputs ", outputs, '\n')) !=
+             std::string::npos);
+  const std::string list =
+      write("known.json", join("{\"", id, R"(": {"reason": "#12", "expires": "2999-12-31"}})"));
+  BOOST_TEST(run(join(arguments, " --known-failures '", list, "'")).status == 0);
+}
+
 BOOST_AUTO_TEST_CASE(wrong_input_is_status_2) {
   const auto error = [&](const std::string& arguments) {
     const Outcome got = run(arguments);
@@ -193,6 +209,12 @@ BOOST_AUTO_TEST_CASE(wrong_input_is_status_2) {
              "bdlm: --timeout is of a backend; name one with --backend\n");
   BOOST_TEST(error("verify --contract fp32") ==
              "bdlm: --contract is of a backend; name one with --backend\n");
+  for (const char* option : {"--seeds 3", "--contract fp32", "--timeout 3", "--backend cpu",
+                             "--tier T4", "--ranks 2", "--shard 1/2", "--level gate", "--list"}) {
+    BOOST_TEST(error(join("verify --outputs . ", option)).find(" says nothing about files; ") !=
+                   std::string::npos,
+               option);
+  }
   BOOST_TEST(error("verify --backend x.so --timeout 0").find("--timeout is '0'") !=
              std::string::npos);
   BOOST_TEST(error("worker --backend cpu 3>&-") ==

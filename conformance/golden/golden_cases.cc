@@ -28,10 +28,14 @@ std::string word_of(std::string contract) {
 
 class List {
  public:
-  /// P = 1 is the monolithic scheme.
+  /// P = 1 is the monolithic scheme. Where several query heads share each of several KV heads, the
+  /// vector tells maps of heads apart.
   void attention(const Shape& shape, const LayerRule& rule, Scheme scheme, int ranks,
                  const AttentionShape& heads, const std::string& contract, DataKind data,
-                 const Flags& flags, bool stored = true) {
+                 Flags flags, bool stored = true) {
+    if (heads.q_heads > heads.kv_heads && heads.kv_heads > 1) {
+      flags.push_back("gqa_map");
+    }
     const LayoutCase layout{shape, rule, scheme, ranks, BlockAssignment::dual_end};
     CaseId id = layout.id();
     id.heads(heads.q_heads, heads.kv_heads).number("d", heads.head_dim);
@@ -109,14 +113,13 @@ void add_attention(List& list) {
   constexpr DataKind gauss = DataKind::gauss;
   // Masks.
   list.attention(uniform(32, 8), block_causal(), one, 1, {4, 2, 16}, "bf16", gauss,
-                 {"plain", "block_mask", "gqa_map", "empty_row", "scale_factor", "cotangent",
-                  "low_precision"});
+                 {"plain", "block_mask", "empty_row", "scale_factor", "cotangent", "low_precision"});
   list.attention(uniform(32, 8), token_causal(), one, 1, {2, 2, 16}, "bf16", gauss,
                  {"block_mask", "clean_rule", "empty_row"});
-  list.attention(uniform(24, 1), block_causal(), one, 1, {3, 1, 16}, "bf16", gauss,
+  list.attention(uniform(24, 1), block_causal(), one, 1, {6, 2, 16}, "bf16", gauss,
                  {"blocks_of_one", "odd_group"});
   list.attention(uniform(33, 5), token_causal(6), one, 1, {4, 1, 16}, "bf16", gauss,
-                 {"window_bound", "gqa_map"});
+                 {"window_bound"});
   list.attention(uniform(20, 4), token_causal(1), one, 1, {4, 2, 16}, "bf16", gauss,
                  {"window_one", "window_bound", "window_below_block"});
   list.attention(uniform(32, 8), block_causal(4), one, 1, {4, 2, 16}, "bf16", gauss,
@@ -133,13 +136,13 @@ void add_attention(List& list) {
                  {"uneven_shards", "empty_row"});
   // Heads and channels.
   list.attention(uniform(24, 4), block_causal(), one, 1, {6, 3, 24}, "bf16", gauss,
-                 {"head_dim", "gqa_map", "scale_factor"});
+                 {"head_dim", "scale_factor"});
   list.attention(uniform(12, 3), block_causal(), one, 1, {16, 1, 16}, "bf16", gauss,
-                 {"gqa_map", "reduction"});
+                 {"reduction"});
   list.attention(uniform(15, 3), token_causal(), one, 1, {2, 1, 128}, "bf16", gauss,
                  {"head_dim", "low_precision"});
   list.attention(uniform(16, 4), block_causal(), one, 1, {3, 3, 64}, "fp32", gauss,
-                 {"odd_group", "low_precision"});
+                 {"low_precision"});
   // Decompositions: several parts a row, gradients of several ranks.
   list.attention(uniform(32, 4), block_causal(), csbp, 2, {4, 2, 16}, "bf16", gauss,
                  {"merge", "reduction", "delta"});

@@ -25,7 +25,7 @@ std::string text_of(const std::vector<int64_t>& shape) {
 }
 
 TensorResult failed(const std::string& tensor, const std::string& detail) {
-  return {tensor, Verdict::fail, Reason::coverage, {}, detail};
+  return {tensor, Verdict::fail, Reason::file, {}, detail};
 }
 
 /// The values of a tensor of the user's, or what is wrong with it.
@@ -192,7 +192,7 @@ CaseResult judge_output_file(const GoldenCase& c, const std::string& path,
     }
   } catch (const FileError& error) {
     result.verdict = Verdict::fail;
-    result.reason = Reason::coverage;
+    result.reason = Reason::file;
     result.detail = error.what();
   }
   return result;
@@ -229,12 +229,12 @@ std::vector<CaseResult> judge_outputs(const OutputsOptions& options) {
     const auto& all = golden_cases();
     const bool known =
         std::any_of(all.begin(), all.end(), [&](const GoldenCase& c) { return c.id == file; });
-    if (!known) {
+    if (!known && glob_match(options.ids, file)) {
       CaseResult stranger;
       stranger.id = printable(file);
       stranger.tier = "files";
       stranger.verdict = Verdict::fail;
-      stranger.reason = Reason::coverage;
+      stranger.reason = Reason::file;
       stranger.detail = "no golden vector has this id; bdlm golden list shows those that there are";
       out.push_back(std::move(stranger));
     }

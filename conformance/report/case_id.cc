@@ -173,7 +173,7 @@ bool glob_match(std::string_view pattern, std::string_view text) {
 std::string reproducer_line(std::string_view id, std::string_view tier, std::string_view options) {
   // What lies in files has commands of its own: their names stand in place of a tier.
   if (tier == "files") {
-    return join("bdlm verify --outputs DIR --case ", id);
+    return join("bdlm verify --case ", id, options.empty() ? "" : " ", options);
   }
   if (tier == "compare" || tier == "plan verify") {
     return join("bdlm ", tier, ' ', id);

@@ -66,8 +66,8 @@ BOOST_AUTO_TEST_CASE(refuses_what_would_not_be_an_id) {
 
 BOOST_AUTO_TEST_CASE(reproducer) {
   BOOST_TEST(reproducer_line("csbp-P4-s7", "T3") == "bdlm verify --case csbp-P4-s7 --tier T3");
-  BOOST_TEST(reproducer_line("csbp-P4-s7", "files") ==
-             "bdlm verify --outputs DIR --case csbp-P4-s7");
+  BOOST_TEST(reproducer_line("csbp-P4-s7", "files", "--outputs out") ==
+             "bdlm verify --case csbp-P4-s7 --outputs out");
   BOOST_TEST(reproducer_line("plan.json", "plan verify") == "bdlm plan verify plan.json");
 }
 

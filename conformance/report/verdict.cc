@@ -70,6 +70,8 @@ std::string_view name(Reason reason) {
       return "guard";
     case Reason::null_entry:
       return "null_entry";
+    case Reason::file:
+      return "file";
   }
   throw LogicError(join("reason ", static_cast<int>(reason), " does not exist"));
 }

@@ -47,6 +47,8 @@ enum class Reason : uint8_t {
   guard,
   /// Only with `unsupported`: the plug-in leaves the entry NULL, and so has declared it.
   null_entry,
+  /// A file cannot be read, or does not hold what it must.
+  file,
 };
 
 /// Upper-case name as it is printed, for instance "PASS".
