@@ -161,6 +161,10 @@ bdlm_status allocate(void*, uint64_t bytes, void** memory) {
     return BDLM_OUT_OF_MEMORY;
   }
   *memory = std::malloc(bytes);
+  if (*memory == nullptr) {
+    message = "malloc gives no more";
+    return BDLM_OUT_OF_MEMORY;
+  }
   ++blocks;
   return BDLM_OK;
 }

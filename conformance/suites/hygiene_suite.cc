@@ -182,7 +182,10 @@ std::vector<BackendCase> hygiene_cases(const Selection& selection) {
   add(CaseId("order").word("what", "masks"), masks_in_turn);
   add(CaseId("order").word("what", "layers"), interleaved);
   add(CaseId("stream").word("what", "busy"), busy_stream);
-  add(CaseId("offsets").word("what", "attention"), wide_attention);
+  for (const int64_t head_dim : {16, 128}) {
+    add(CaseId("offsets").number("d", head_dim).word("what", "attention"),
+        [=](const Backend& backend) { return wide_attention(backend, head_dim); });
+  }
   for (BackendCase& c : invalid_call_cases()) {
     out.push_back(std::move(c));
   }

@@ -1,15 +1,16 @@
 #include "conformance/suites/wide_call.h"
 
+#include <algorithm>
+
 #include "conformance/plugin/calls.h"
 #include "conformance/suites/backend_failure.h"
 #include "conformance/suites/hygiene_calls.h"
+#include "conformance/suites/partial_sums.h"
 #include "conformance/suites/same_bits.h"
 #include "conformance/suites/wide_tensors.h"
 
 namespace bdlm {
 namespace {
-
-constexpr AttentionShape shape{2, 1, 16};
 
 CaseResult skipped(const std::string& why) {
   CaseResult result;
@@ -19,7 +20,7 @@ CaseResult skipped(const std::string& why) {
 }
 
 /// Clean rows 0 to 2, block by block of one token.
-AttentionCall three_rows(const WholeCall& whole) {
+AttentionCall three_rows(const WholeCall& whole, const AttentionShape& shape) {
   AttentionCall call = whole.call;
   const int64_t half = WideTensors::rows * shape.q_heads * shape.head_dim;
   call.rows = RowSet({}, {{0, WideTensors::rows}});
@@ -30,36 +31,15 @@ AttentionCall three_rows(const WholeCall& whole) {
   return call;
 }
 
-/// What a call leaves in the backend's workspace.
-struct Workspace {
-  std::vector<std::byte> bytes;
-  void* at = nullptr;
-  template <class Args>
-  void attach(const Backend& backend, bdlm_status (*query)(void*, const Args*, uint64_t*),
-              Args& args) {
-    uint64_t size = 0;
-    if (query == nullptr) {
-      return;
-    }
-    backend.check("workspace", query(backend.context(), &args, &size));
-    bytes.resize(size + 256);
-    at = bytes.data() + (256 - reinterpret_cast<uintptr_t>(bytes.data()) % 256) % 256;
-    args.workspace = at;
-    args.workspace_bytes = size;
-  }
-};
-
 }  // namespace
 
-CaseResult wide_attention(const Backend& backend) {
-  if (!backend.on_host()) {
-    return skipped("tensors live on a device: memory is not mapped where it is touched");
-  }
+CaseResult wide_attention(const Backend& backend, int64_t head_dim) {
+  const AttentionShape shape{2, 1, head_dim};
   const bdlm_backend& entries = backend.entries();
   const Contract& contract = backend.contract();
   const WholeCall whole = whole_call(Sequence::uniform(WideTensors::rows, 1),
                                      {CleanRule::token_causal, 0}, shape, contract, 6);
-  const AttentionCall call = three_rows(whole);
+  const AttentionCall call = three_rows(whole, shape);
   const std::vector<double> d_o(whole.d_o.end() - static_cast<int64_t>(call.q.size()),
                                 whole.d_o.end());
   const AttentionForwardResult near = call_attention(backend, call, nullptr, Stage::final);
@@ -68,7 +48,13 @@ CaseResult wide_attention(const Backend& backend) {
       call_attention_backward(backend, call, near.out, d_o, nullptr, Stage::final);
   require_call("attention_backward", near_back.status, near_back.violation);
 
-  WideTensors wide;
+  const auto formats = {contract.input, contract.o, contract.lse, contract.gradient};
+  WideTensors wide(backend, size_of(*std::max_element(
+                                formats.begin(), formats.end(),
+                                [](Dtype a, Dtype b) { return size_of(a) < size_of(b); })));
+  if (!wide.unavailable().empty()) {
+    return skipped(wide.unavailable());
+  }
   const std::vector<int64_t> q_rest{shape.q_heads, shape.head_dim};
   const std::vector<int64_t> kv_rest{shape.kv_heads, shape.head_dim};
   const std::vector<int64_t> blocks{0, 1, 2, 3}, documents{0, 3};
@@ -110,19 +96,22 @@ CaseResult wide_attention(const Backend& backend) {
   back.lse = wide.input(near.out.lse, contract.lse, {shape.q_heads});
   back.d_o = wide.input(d_o, contract.input, q_rest);
   back.dq = wide.output(contract.gradient, q_rest);
-  if (!wide.unavailable().empty()) {
-    return skipped(wide.unavailable());
-  }
-  Workspace workspace;
+  const auto attach = [&](auto* query, auto& call_args) {
+    if (query != nullptr) {
+      backend.check("workspace",
+                    query(backend.context(), &call_args, &call_args.workspace_bytes));
+      call_args.workspace = wide.workspace(call_args.workspace_bytes);
+    }
+  };
   const auto finish = [&](const char* entry, bdlm_status code) {
     require_call(entry, backend.status(code), "");
     if (entries.synchronize != nullptr) {
       backend.check("synchronize", entries.synchronize(backend.context(), nullptr));
     }
   };
-  workspace.attach(backend, entries.attention_workspace, args);
+  attach(entries.attention_workspace, args);
   finish("attention", entries.attention(backend.context(), &args));
-  workspace.attach(backend, entries.attention_backward_workspace, back);
+  attach(entries.attention_backward_workspace, back);
   finish("attention_backward", entries.attention_backward(backend.context(), &back));
   const NamedResults expected{{"O", near.out.o},
                               {"LSE", near.out.lse},

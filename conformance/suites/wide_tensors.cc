@@ -13,110 +13,173 @@
 #include "reference/base/small_float.h"
 
 namespace bdlm {
+namespace {
 
-struct WideTensors::Mapped {
-  void* memory = MAP_FAILED;
-  size_t bytes = 0;
+/// Tensors begin so far apart; a row is smaller.
+constexpr int64_t slot_bytes = int64_t{1} << 16;
+constexpr int64_t slots = 64;
+
+int64_t product(const std::vector<int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// One number in its format.
+void encode(double x, Dtype dtype, std::byte* to) {
+  if (dtype == Dtype::f64) {
+    std::memcpy(to, &x, sizeof x);
+  } else if (dtype == Dtype::fp32) {
+    const auto y = static_cast<float>(x);
+    std::memcpy(to, &y, sizeof y);
+  } else {
+    const uint16_t y = dtype == Dtype::bf16 ? round_to_bf16(x) : round_to_f16(x);
+    std::memcpy(to, &y, sizeof y);
+  }
+}
+
+double decode(const std::byte* from, Dtype dtype) {
+  const auto as = [&](auto x) {
+    std::memcpy(&x, from, sizeof x);
+    return x;
+  };
+  if (dtype == Dtype::f64) {
+    return as(double{});
+  }
+  if (dtype == Dtype::fp32) {
+    return as(float{});
+  }
+  return dtype == Dtype::bf16 ? bf16_value(as(uint16_t{})) : f16_value(as(uint16_t{}));
+}
+
+}  // namespace
+
+struct WideTensors::Tensor {
   bdlm_tensor tensor{};
   Dtype dtype = Dtype::fp32;
   std::vector<int64_t> shape, strides;
-  ~Mapped() {
-    if (memory != MAP_FAILED) {
-      munmap(memory, bytes);
-    }
-  }
-  unsigned char* row(int64_t i) const {
-    return static_cast<unsigned char*>(tensor.data) + i * row_stride * size_of(dtype);
-  }
-  int64_t width() const {
-    return std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
+
+  int64_t row_bytes() const { return product(shape) / rows * size_of(dtype); }
+  std::byte* row(int64_t i) const {
+    return static_cast<std::byte*>(tensor.data) + i * row_stride * size_of(dtype);
   }
 };
 
-WideTensors::WideTensors() = default;
-WideTensors::~WideTensors() = default;
+WideTensors::WideTensors(const Backend& backend, int64_t largest) : backend_(backend) {
+  // 2^31 elements before the first rows, as many up to the last ones.
+  const int64_t before = 2 * row_stride * largest;
+  bytes_ = static_cast<size_t>(2 * before + slots * slot_bytes);
+  void* memory = nullptr;
+  if (backend.on_host()) {
+    memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      unavailable_ = join("address space of ", bytes_ >> 30,
+                          " GiB cannot be mapped: ", std::strerror(errno));
+      return;
+    }
+  } else {
+    const bdlm_status code = backend.entries().allocate(backend.context(), bytes_, &memory);
+    if (code != BDLM_OK) {
+      unavailable_ = join("the device has no ", bytes_ >> 30,
+                          " GiB in one piece: ", backend.status(code).message);
+      return;
+    }
+  }
+  memory_ = static_cast<std::byte*>(memory);
+  origin_ = memory_ + before;
+}
+
+WideTensors::~WideTensors() {
+  if (memory_ == nullptr) {
+    return;
+  }
+  if (backend_.on_host()) {
+    munmap(memory_, bytes_);
+  } else {
+    backend_.entries().release(backend_.context(), memory_);
+  }
+}
+
+void WideTensors::write(void* to, const void* from, size_t bytes) const {
+  if (backend_.on_host()) {
+    std::memcpy(to, from, bytes);
+  } else {
+    backend_.check("copy_in", backend_.entries().copy_in(backend_.context(), to, from, bytes));
+  }
+}
+
+void WideTensors::read(void* to, const void* from, size_t bytes) const {
+  if (backend_.on_host()) {
+    std::memcpy(to, from, bytes);
+  } else {
+    backend_.check("copy_out", backend_.entries().copy_out(backend_.context(), to, from, bytes));
+  }
+}
 
 bdlm_tensor* WideTensors::output(Dtype dtype, std::vector<int64_t> rest) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const int64_t width = std::accumulate(rest.begin(), rest.end(), int64_t{1}, std::multiplies<>());
-  return input(std::vector<double>(rows * width, nan), dtype, std::move(rest));
+  const std::vector<double> values(rows * product(rest), std::numeric_limits<double>::quiet_NaN());
+  return input(values, dtype, std::move(rest));
 }
 
 bdlm_tensor* WideTensors::input(const std::vector<double>& values, Dtype dtype,
                                 std::vector<int64_t> rest) {
-  auto mapped = std::make_unique<Mapped>();
-  mapped->dtype = dtype;
-  mapped->shape = {rows};
-  mapped->shape.insert(mapped->shape.end(), rest.begin(), rest.end());
-  mapped->strides.assign(mapped->shape.size(), 1);
-  for (size_t axis = mapped->shape.size() - 1; axis-- > 1;) {
-    mapped->strides[axis] = mapped->strides[axis + 1] * mapped->shape[axis + 1];
+  auto tensor = std::make_unique<Tensor>();
+  tensor->dtype = dtype;
+  tensor->shape = {rows};
+  tensor->shape.insert(tensor->shape.end(), rest.begin(), rest.end());
+  tensor->strides.assign(tensor->shape.size(), 1);
+  for (size_t axis = tensor->shape.size() - 1; axis-- > 1;) {
+    tensor->strides[axis] = tensor->strides[axis + 1] * tensor->shape[axis + 1];
   }
-  mapped->strides[0] = row_stride;
-  // 2^31 elements before the first row, and all rows but the last one's stride.
-  const int64_t before = 2 * row_stride * size_of(dtype);
-  const int64_t width = mapped->width();
-  mapped->bytes = static_cast<size_t>(2 * before + width * size_of(dtype));
-  mapped->memory = mmap(nullptr, mapped->bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped->memory == MAP_FAILED) {
-    unavailable_ = join("address space of ", mapped->bytes >> 30,
-                        " GiB cannot be mapped: ", std::strerror(errno));
-    tensors_.push_back(std::move(mapped));
-    return nullptr;
-  }
-  bdlm_tensor& t = mapped->tensor;
-  t.data = static_cast<unsigned char*>(mapped->memory) + before;
-  t.device = {1, 0};
-  t.ndim = static_cast<int32_t>(mapped->shape.size());
+  tensor->strides[0] = row_stride;
+  const int64_t width = product(rest);
+  const int64_t row_bytes = width * size_of(dtype);
+  const auto slot = static_cast<int64_t>(tensors_.size());
+  require<LogicError>(row_bytes <= slot_bytes && slot < slots, "tensor ", slot, " has rows of ",
+                      row_bytes, " bytes");
+  bdlm_tensor& t = tensor->tensor;
+  t.data = origin_ + slot * slot_bytes;
+  t.device = backend_.entries().device;
+  t.ndim = static_cast<int32_t>(tensor->shape.size());
   t.dtype = plugin_dtype(dtype);
-  t.shape = mapped->shape.data();
-  t.strides = mapped->strides.data();
+  t.shape = tensor->shape.data();
+  t.strides = tensor->strides.data();
+  std::vector<std::byte> row(row_bytes);
+  // Where a wrapped index would find the last row.
+  write(tensor->row(1 - rows), row.data(), row.size());
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t c = 0; c < width; ++c) {
-      const double x = values.at(i * width + c);
-      unsigned char* at = mapped->row(i) + c * size_of(dtype);
-      if (dtype == Dtype::f64) {
-        std::memcpy(at, &x, sizeof x);
-      } else if (dtype == Dtype::fp32) {
-        const auto y = static_cast<float>(x);
-        std::memcpy(at, &y, sizeof y);
-      } else {
-        const uint16_t y = dtype == Dtype::bf16 ? round_to_bf16(x) : round_to_f16(x);
-        std::memcpy(at, &y, sizeof y);
-      }
+      encode(values.at(i * width + c), dtype, &row[c * size_of(dtype)]);
     }
+    write(tensor->row(i), row.data(), row.size());
   }
-  tensors_.push_back(std::move(mapped));
+  tensors_.push_back(std::move(tensor));
   return &tensors_.back()->tensor;
 }
 
 std::vector<double> WideTensors::read(const bdlm_tensor* tensor) const {
   std::vector<double> out;
-  for (const auto& mapped : tensors_) {
-    if (&mapped->tensor != tensor) {
+  for (const auto& own : tensors_) {
+    if (&own->tensor != tensor) {
       continue;
     }
+    std::vector<std::byte> row(own->row_bytes());
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t c = 0; c < mapped->width(); ++c) {
-        const unsigned char* at = mapped->row(i) + c * size_of(mapped->dtype);
-        if (mapped->dtype == Dtype::f64) {
-          double x = 0;
-          std::memcpy(&x, at, sizeof x);
-          out.push_back(x);
-        } else if (mapped->dtype == Dtype::fp32) {
-          float x = 0;
-          std::memcpy(&x, at, sizeof x);
-          out.push_back(x);
-        } else {
-          uint16_t x = 0;
-          std::memcpy(&x, at, sizeof x);
-          out.push_back(mapped->dtype == Dtype::bf16 ? bf16_value(x) : f16_value(x));
-        }
+      read(row.data(), own->row(i), row.size());
+      for (size_t at = 0; at < row.size(); at += size_of(own->dtype)) {
+        out.push_back(decode(&row[at], own->dtype));
       }
     }
   }
   return out;
+}
+
+void* WideTensors::workspace(uint64_t bytes) {
+  // Behind the last rows of the widest format there is nothing; between rows 0 and 1 there is room.
+  const auto at = reinterpret_cast<uintptr_t>(origin_ + slots * slot_bytes);
+  const uintptr_t aligned = (at + 255) / 256 * 256;
+  require<LogicError>(bytes < static_cast<uint64_t>(row_stride), "a workspace of ", bytes,
+                      " bytes for three rows");
+  return reinterpret_cast<void*>(aligned);
 }
 
 }  // namespace bdlm
