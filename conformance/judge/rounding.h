@@ -14,6 +14,11 @@ enum class Dtype : uint8_t { bf16, fp16, fp32, f64 };
 /// "bf16", "fp16", "fp32", "f64".
 std::string_view name(Dtype dtype);
 
+/// Bytes.
+constexpr int64_t size_of(Dtype dtype) {
+  return dtype == Dtype::f64 ? 8 : dtype == Dtype::fp32 ? 4 : 2;
+}
+
 /// What defines a binary format: bits after the point, exponents of the smallest and of the largest
 /// normal numbers.
 struct FormatBits {

@@ -252,6 +252,15 @@ std::string TensorImage::left_unwritten(const std::vector<std::byte>& after) con
               index_text(first, shape_), ")");
 }
 
+std::vector<std::byte> encode_elements(std::span<const double> values, bdlm_dtype dtype) {
+  const int64_t bytes = dtype.bits / 8;
+  std::vector<std::byte> out(values.size() * bytes);
+  for (size_t i = 0; i < values.size(); ++i) {
+    store(encode(values[i], dtype), bytes, out.data() + i * bytes);
+  }
+  return out;
+}
+
 std::vector<double> decode_elements(std::span<const std::byte> elements, bdlm_dtype dtype) {
   const int64_t bytes = dtype.bits / 8;
   std::vector<double> out(elements.size() / bytes);

@@ -83,6 +83,8 @@ class TensorImage {
   bdlm_tensor view_{};
 };
 
+/// Contiguous elements with these values, rounded to nearest.
+std::vector<std::byte> encode_elements(std::span<const double> values, bdlm_dtype dtype);
 /// The values of contiguous elements.
 std::vector<double> decode_elements(std::span<const std::byte> elements, bdlm_dtype dtype);
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "conformance/suites/backend_failure.h"
-#include "conformance/suites/plan_calls.h"
+#include "reference/schedule/plan_calls.h"
 #include "reference/base/special_values.h"
 #include "reference/layout/row_copy.h"
 

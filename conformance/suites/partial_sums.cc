@@ -38,10 +38,6 @@ std::vector<ElementType> by_dtype(ElementType like) {
 
 }  // namespace
 
-int64_t size_of(Dtype dtype) {
-  return dtype == Dtype::f64 ? 8 : dtype == Dtype::fp32 ? 4 : 2;
-}
-
 const ElementType* rank_parts_type(Dtype dtype) {
   static const std::vector<ElementType> types =
       by_dtype({"", 0, false, copy_parts, add_parts, parts_at});

@@ -18,9 +18,6 @@ const ElementType* rank_parts_type(Dtype dtype);
 /// Doubles that travel as numbers of `dtype`, which they are.
 const ElementType* number_type(Dtype dtype);
 
-/// Bytes of one number.
-int64_t size_of(Dtype dtype);
-
 /// The sum of the ranks' parts, every part and every sum rounded to the contract's `reduce`, in its
 /// order; `owner` is where a ring ends.
 double reduce(const Contract& contract, const RankParts& parts, int owner);

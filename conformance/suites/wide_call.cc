@@ -5,7 +5,6 @@
 #include "conformance/plugin/calls.h"
 #include "conformance/suites/backend_failure.h"
 #include "conformance/suites/hygiene_calls.h"
-#include "conformance/suites/partial_sums.h"
 #include "conformance/suites/same_bits.h"
 #include "conformance/suites/wide_tensors.h"
 

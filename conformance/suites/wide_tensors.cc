@@ -7,10 +7,9 @@
 #include <limits>
 #include <numeric>
 
+#include "conformance/plugin/tensor_image.h"
 #include "conformance/plugin/tensors.h"
-#include "conformance/suites/partial_sums.h"
 #include "reference/base/error.h"
-#include "reference/base/small_float.h"
 
 namespace bdlm {
 namespace {
@@ -21,33 +20,6 @@ constexpr int64_t slots = 64;
 
 int64_t product(const std::vector<int64_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-}
-
-/// One number in its format.
-void encode(double x, Dtype dtype, std::byte* to) {
-  if (dtype == Dtype::f64) {
-    std::memcpy(to, &x, sizeof x);
-  } else if (dtype == Dtype::fp32) {
-    const auto y = static_cast<float>(x);
-    std::memcpy(to, &y, sizeof y);
-  } else {
-    const uint16_t y = dtype == Dtype::bf16 ? round_to_bf16(x) : round_to_f16(x);
-    std::memcpy(to, &y, sizeof y);
-  }
-}
-
-double decode(const std::byte* from, Dtype dtype) {
-  const auto as = [&](auto x) {
-    std::memcpy(&x, from, sizeof x);
-    return x;
-  };
-  if (dtype == Dtype::f64) {
-    return as(double{});
-  }
-  if (dtype == Dtype::fp32) {
-    return as(float{});
-  }
-  return dtype == Dtype::bf16 ? bf16_value(as(uint16_t{})) : f16_value(as(uint16_t{}));
 }
 
 }  // namespace
@@ -132,6 +104,8 @@ bdlm_tensor* WideTensors::input(const std::vector<double>& values, Dtype dtype,
   }
   tensor->strides[0] = row_stride;
   const int64_t width = product(rest);
+  require<LogicError>(static_cast<int64_t>(values.size()) == rows * width, "a tensor of ", rows,
+                      " rows of ", width, " numbers gets ", values.size());
   const int64_t row_bytes = width * size_of(dtype);
   const auto slot = static_cast<int64_t>(tensors_.size());
   require<LogicError>(row_bytes <= slot_bytes && slot < slots, "tensor ", slot, " has rows of ",
@@ -143,13 +117,12 @@ bdlm_tensor* WideTensors::input(const std::vector<double>& values, Dtype dtype,
   t.dtype = plugin_dtype(dtype);
   t.shape = tensor->shape.data();
   t.strides = tensor->strides.data();
-  std::vector<std::byte> row(row_bytes);
   // Where a wrapped index would find the last row.
-  write(tensor->row(1 - rows), row.data(), row.size());
+  const std::vector<std::byte> zeros(row_bytes);
+  write(tensor->row(1 - rows), zeros.data(), zeros.size());
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t c = 0; c < width; ++c) {
-      encode(values.at(i * width + c), dtype, &row[c * size_of(dtype)]);
-    }
+    const std::vector<std::byte> row =
+        encode_elements({values.data() + i * width, static_cast<size_t>(width)}, t.dtype);
     write(tensor->row(i), row.data(), row.size());
   }
   tensors_.push_back(std::move(tensor));
@@ -165,9 +138,8 @@ std::vector<double> WideTensors::read(const bdlm_tensor* tensor) const {
     std::vector<std::byte> row(own->row_bytes());
     for (int64_t i = 0; i < rows; ++i) {
       read(row.data(), own->row(i), row.size());
-      for (size_t at = 0; at < row.size(); at += size_of(own->dtype)) {
-        out.push_back(decode(&row[at], own->dtype));
-      }
+      const std::vector<double> numbers = decode_elements(row, own->tensor.dtype);
+      out.insert(out.end(), numbers.begin(), numbers.end());
     }
   }
   return out;

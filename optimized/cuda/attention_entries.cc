@@ -11,7 +11,7 @@ void require_arguments(const Args* args) {
   require(args != nullptr, "there are no arguments");
 }
 
-/// A forward's part of the workspace.
+/// A forward's workspace.
 struct ForwardPlace {
   bool sm90 = false;
   int32_t* next = nullptr;        // sm90: the counter of tiles
@@ -19,11 +19,11 @@ struct ForwardPlace {
   size_t bytes = 0;
 };
 
-ForwardPlace place_forward(const AttentionKernels& kernels, void* workspace, Problem& problem) {
+ForwardPlace place_forward(const AttentionKernels& kernels, void* workspace,
+                           const Problem& problem) {
   ForwardPlace place;
   place.sm90 = kernels.gradients != nullptr && forward_sm90_serves(problem);
   Arena arena(workspace);
-  place_tables(problem, kernels.forward_tiles(problem.head_dim), arena);
   if (place.sm90) {
     place.next = arena.take<int32_t>(1);
     place.not_finite = arena.take<int32_t>(1);
@@ -32,11 +32,9 @@ ForwardPlace place_forward(const AttentionKernels& kernels, void* workspace, Pro
   return place;
 }
 
-/// A backward's: tables, delta and shift; and for sm90 tables of its own and what it sums in.
+/// A backward's: delta and shift; and for sm90 what it sums in.
 struct BackwardPlace {
   bool sm90 = false;
-  Problem problem;    // with the tables of sm90
-  size_t tables = 0;  // where they begin
   BackwardSm90Memory sums;
   int32_t* not_finite = nullptr;
   size_t bytes = 0;
@@ -45,30 +43,28 @@ struct BackwardPlace {
 BackwardPlace place_backward(const AttentionKernels& kernels, void* workspace, Problem& problem) {
   BackwardPlace place;
   place.sm90 = kernels.gradients != nullptr && backward_sm90_serves(problem);
+  problem.padded_rows = round_up(problem.rows, row_granularity);
   Arena arena(workspace);
-  place_tables(problem, kernels.backward_tiles(problem.head_dim), arena);
   const int64_t bytes = problem.padded_rows * problem.q_heads * kernels.real_bytes;
   problem.delta = arena.take<char>(bytes);
   problem.shift = arena.take<char>(bytes);
   if (place.sm90) {
-    place.problem = problem;
-    place.tables = arena.bytes();
-    place_tables(place.problem, sm90_backward_tiles, arena);
-    place.sums = place_backward_sm90(place.problem, arena);
+    Problem with_tables = problem;
+    Arena tables(nullptr);
+    place_tables(with_tables, sm90_backward_tiles, tables);
+    place.sums = place_backward_sm90(with_tables, arena);
     place.not_finite = arena.take<int32_t>(1);
   }
   place.bytes = arena.bytes();
   return place;
 }
 
-/// Builds a call's tables and sends them to where they were placed.
+/// The problem with its tables for these tiles.
 template <class Args>
-void send_tables(Context& own, const Problem& problem, const TileSizes& tiles, const Args& args,
-                 size_t at, cudaStream_t stream) {
-  char* to = static_cast<char*>(args.workspace) + at;
-  const std::vector<std::byte> tables =
-      build_tables(problem, tiles, intervals_of(args.key_set_count, args.key_sets), to);
-  own.staging.copy(to, tables.data(), tables.size(), stream);
+Problem with_tables(Problem problem, const TileSizes& tiles, const Args& args, Context& own) {
+  own.masks.place(problem, tiles, intervals_of(args.key_set_count, args.key_sets), own.staging,
+                  static_cast<cudaStream_t>(args.stream));
+  return problem;
 }
 
 }  // namespace
@@ -99,7 +95,7 @@ bdlm_status forward(const AttentionKernels& kernels, void* context,
     Problem problem = read_forward(*args, kernels.accepted, Pointers::required);
     const ForwardPlace place = place_forward(kernels, args->workspace, problem);
     require_workspace(args->workspace, args->workspace_bytes, place.bytes);
-    send_tables(own, problem, kernels.forward_tiles(problem.head_dim), *args, 0, stream);
+    problem = with_tables(problem, kernels.forward_tiles(problem.head_dim), *args, own);
     if (place.sm90) {
       launch_search_not_finite(problem, place.not_finite, stream);
       launch_forward_sm90(problem, place.next, place.not_finite, stream);
@@ -117,15 +113,16 @@ bdlm_status backward(const AttentionKernels& kernels, void* context,
     Problem problem = read_backward(*args, kernels.accepted, Pointers::required);
     const BackwardPlace place = place_backward(kernels, args->workspace, problem);
     require_workspace(args->workspace, args->workspace_bytes, place.bytes);
-    send_tables(own, problem, kernels.backward_tiles(problem.head_dim), *args, 0, stream);
+    const Problem bare = problem;
+    problem = with_tables(bare, kernels.backward_tiles(problem.head_dim), *args, own);
     if (!place.sm90) {
       kernels.backward(problem, stream);
       return;
     }
-    send_tables(own, place.problem, sm90_backward_tiles, *args, place.tables, stream);
     launch_row_terms(problem, stream);
     launch_search_not_finite(problem, place.not_finite, stream);
-    launch_backward_sm90(place.problem, place.sums, place.not_finite, stream);
+    launch_backward_sm90(with_tables(bare, sm90_backward_tiles, *args, own), place.sums,
+                         place.not_finite, stream);
     problem.only_if = place.not_finite;
     kernels.gradients(problem, stream);
   });

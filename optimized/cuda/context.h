@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "conformance/plugin/bdlm_plugin.h"
+#include "optimized/cuda/mask_cache.h"
 
 namespace bdlm::cuda {
 
@@ -36,6 +37,7 @@ class Staging {
 struct Context {
   std::string last_error;
   Staging staging;
+  MaskCache masks;
 };
 
 /// Runs `work` and turns what it throws into a status and the context's last error.

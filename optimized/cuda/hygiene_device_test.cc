@@ -65,6 +65,28 @@ BOOST_AUTO_TEST_CASE(thirty_runs_give_the_same_bits) {
   });
 }
 
+// More masks in turn than a context keeps the tables of, each with the bits that it had alone.
+BOOST_AUTO_TEST_CASE(many_masks_in_turn) {
+  on_both([](const Plugin& plugin) {
+    const Contract contract = contract_of(plugin);
+    const Sequence sequence = Sequence::uniform(150, 8);
+    std::vector<AttentionOutputs> first;
+    for (int round = 0; round < 3; ++round) {
+      for (int64_t window = 1; window <= 20; ++window) {
+        const Decomposition d = whole(sequence, {CleanRule::token_causal, 5 * window});
+        const AttentionProblem<double> p =
+            rounded_data({2, 1, 128}, d, DataKind::gauss, 17, contract);
+        const AttentionOutputs got = DeviceAttention(plugin, contract, p, d, {}).compute();
+        if (round == 0) {
+          first.push_back(got);
+        } else {
+          BOOST_TEST(same(first[window - 1], got), "window " << 5 * window);
+        }
+      }
+    }
+  });
+}
+
 // A merge into the state is queued behind a delay; the attention call that starts from that state
 // has to wait for it.
 BOOST_AUTO_TEST_CASE(work_waits_for_its_stream) {

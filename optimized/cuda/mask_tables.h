@@ -1,6 +1,6 @@
 #pragma once
 // The mask as kernels read it: what every row and every tile of rows sees, and in which order tiles
-// are best taken. Built on the host from the intervals, copied to the start of the workspace.
+// are best taken. Built on the host from the intervals, copied to the device.
 
 #include <cstddef>
 #include <span>
@@ -15,6 +15,7 @@ struct TileSizes {
   int rows = 1;      ///< query rows that a CTA of the forward, or of dQ, computes
   int keys = 1;      ///< keys that a CTA of dK and dV computes; 0 in the forward
   int streamed = 1;  ///< query rows that it reads at a time; 0 in the forward
+  friend bool operator==(const TileSizes&, const TileSizes&) = default;
 };
 constexpr int64_t row_granularity = 128;
 

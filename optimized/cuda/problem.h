@@ -43,7 +43,7 @@ struct KeyTile {
   int32_t set, tile;
 };
 
-/// A set of keys, with what the rows see of it. The arrays are in the workspace.
+/// A set of keys, with what the rows see of it.
 struct KeySet {
   int64_t keys = 0;                 ///< N
   HeadRows k, v;                    ///< (N, Hkv, D)

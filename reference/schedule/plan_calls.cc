@@ -1,4 +1,4 @@
-#include "conformance/suites/plan_calls.h"
+#include "reference/schedule/plan_calls.h"
 
 #include <algorithm>
 
