@@ -24,27 +24,34 @@ __global__ void __launch_bounds__(threads)
   for (int s = 0; s < p.set_count; ++s) {
     any = any || tiles_of(p.sets[s].streamed[row_tile]) > 0;
   }
+  // From the order of registers to rows.
+  __shared__ float tile[tile_rows][channels + 4];
   const float4* from = sums.sums + sums.index(p, head, row_tile) * vectors;
-  const float scale = static_cast<float>(p.scale);
   for (int i = static_cast<int>(threadIdx.x); i < vectors; i += threads) {
     const int thread = i % 128;
     const int channel = i / 1024 * panel_channels + i / 128 % 8 * 8 + thread % 4 * 2;
-    const int64_t row = int64_t{row_tile} * tile_rows + thread / 32 * 16 + thread % 32 / 4;
+    const int row = thread / 32 * 16 + thread % 32 / 4;
     const float4 x = any ? from[i] : make_float4(0, 0, 0, 0);
-    const float2 of_row[2] = {{x.x, x.y}, {x.z, x.w}};
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (row + 8 * h < p.rows) {
-        float2 before{0, 0};
-        if (p.dq_state.data != nullptr) {
-          const int64_t state = offset_of(p.dq_state, row + 8 * h, head) + channel;
-          before.x = load_element<float>(p.dq_state.data, p.dq_state.element, state);
-          before.y = load_element<float>(p.dq_state.data, p.dq_state.element, state + 1);
-        }
-        store_pair(p.dq, offset_of(p.dq, row + 8 * h, head) + channel,
-                   before.x + scale * of_row[h].x, before.y + scale * of_row[h].y);
-      }
+    *reinterpret_cast<float2*>(&tile[row][channel]) = make_float2(x.x, x.y);
+    *reinterpret_cast<float2*>(&tile[row + 8][channel]) = make_float2(x.z, x.w);
+  }
+  __syncthreads();
+  const float scale = static_cast<float>(p.scale);
+  constexpr int pairs = channels / 2;
+  const int64_t first = int64_t{row_tile} * tile_rows;
+  const int count = static_cast<int>(min(int64_t{tile_rows}, p.rows - first)) * pairs;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
+    const int row = i / pairs;
+    const int channel = i % pairs * 2;
+    const float2 sum = *reinterpret_cast<const float2*>(&tile[row][channel]);
+    float2 before{0, 0};
+    if (p.dq_state.data != nullptr) {
+      const int64_t state = offset_of(p.dq_state, first + row, head) + channel;
+      before.x = load_element<float>(p.dq_state.data, p.dq_state.element, state);
+      before.y = load_element<float>(p.dq_state.data, p.dq_state.element, state + 1);
     }
+    store_pair(p.dq, offset_of(p.dq, first + row, head) + channel, before.x + scale * sum.x,
+               before.y + scale * sum.y);
   }
 }
 
