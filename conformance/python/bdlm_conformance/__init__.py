@@ -9,6 +9,16 @@
 See `judge_attention` for what `my_attention` is called with.
 """
 
+import sys
+
+try:
+    import numpy  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"bdlm_conformance needs NumPy, which {sys.executable} lacks; "
+        "Debian's python3-numpy is for /usr/bin/python3"
+    ) from error
+
 from .judge import (
     Result,
     judge_attention,

@@ -36,8 +36,15 @@ class Vector:
 
 
 def load_vectors(folder, ids="*", family=None):
-    """The stored vectors of a folder, golden/v1, whose ids match a glob; with checked digests."""
-    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+    """The stored vectors of a folder, golden/v1, whose ids match a glob; with checked digests.
+
+    Raises FileNotFoundError where the folder has no manifest, LookupError where no vector matches,
+    ValueError where a file is not what the manifest says.
+    """
+    path = os.path.join(folder, "manifest.json")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"{path} does not exist; golden/v1 of bdlm-conformance has one")
+    with open(path, encoding="utf-8") as file:
         manifest = json.load(file)
     if manifest.get("format") != "bdlm-golden-1":
         raise ValueError(f"{folder}: the manifest's format is {manifest.get('format')!r}")
@@ -61,6 +68,12 @@ def load_vectors(folder, ids="*", family=None):
             else:
                 place[rest] = values
         out.append(vector)
+    if not out:
+        stored = [e["id"] for e in manifest["vectors"] if e["file"] and family in (None, e["family"])]
+        raise LookupError(
+            f"no {family + ' ' if family else ''}vector of {folder} matches {ids!r}; there are "
+            f"{len(stored)}, for instance {stored[:2]}"
+        )
     return out
 
 

@@ -6,11 +6,11 @@
 import pathlib
 import sys
 
-import numpy as np
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bdlm_conformance import attention_vectors, judge_attention  # noqa: E402
+
+import numpy as np  # noqa: E402
 
 
 def attention(q, key_sets, intervals, scale, d_o):
@@ -52,14 +52,15 @@ def attention(q, key_sets, intervals, scale, d_o):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else "golden/v1"
-    wrong = 0
     vectors = attention_vectors(folder)
+    verdicts = []
     for vector in vectors:
         for result in judge_attention(attention, vector):
             print(result)
-            wrong += result.verdict == "FAIL"
-    print(f"{len(vectors)} vectors, {wrong} tensors FAIL")
-    return 1 if wrong else 0
+            verdicts.append(result.verdict)
+    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in sorted(set(verdicts)))
+    print(f"{len(vectors)} vectors, {len(verdicts)} tensors: {counts}")
+    return 1 if "FAIL" in verdicts else 0
 
 
 if __name__ == "__main__":
