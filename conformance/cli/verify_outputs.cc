@@ -14,18 +14,17 @@ namespace bdlm {
 
 int verify_outputs(const VerifyOptions& options) {
   const VerifyOptions none;
-  for (const auto& [option, given] :
-       {std::pair{"--backend", options.backend != none.backend},
-        {"--contract", options.contract != none.contract},
-        {"--seeds", options.seeds != none.seeds},
-        {"--timeout", options.timeout != none.timeout},
-        {"--level", options.level != none.level},
-        {"--tier", options.tiers != none.tiers},
-        {"--scheme", options.schemes != none.schemes},
-        {"--ranks", options.ranks != none.ranks},
-        {"--shard", options.shard != none.shard},
-        {"--jobs", options.jobs != none.jobs},
-        {"--list", options.list != none.list}}) {
+  for (const auto& [option, given] : {std::pair{"--backend", options.backend != none.backend},
+                                      {"--contract", options.contract != none.contract},
+                                      {"--seeds", options.seeds != none.seeds},
+                                      {"--timeout", options.timeout != none.timeout},
+                                      {"--level", options.level != none.level},
+                                      {"--tier", options.tiers != none.tiers},
+                                      {"--scheme", options.schemes != none.schemes},
+                                      {"--ranks", options.ranks != none.ranks},
+                                      {"--shard", options.shard != none.shard},
+                                      {"--jobs", options.jobs != none.jobs},
+                                      {"--list", options.list != none.list}}) {
     require(!given, option, " says nothing about files; --outputs goes with --golden, --case, ",
             "--known-failures, --strict and reports");
   }

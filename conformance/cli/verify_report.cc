@@ -59,9 +59,8 @@ void VerifyReport::take(CaseResult result, Scheme scheme) {
     lines_->write(json_line(result));
   }
   // Of files every one that is there is shown; most vectors may have none.
-  const bool shown = options_.outputs.empty()
-                         ? options_.verbose || result.verdict != Verdict::pass
-                         : result.verdict != Verdict::skipped;
+  const bool shown = options_.outputs.empty() ? options_.verbose || result.verdict != Verdict::pass
+                                              : result.verdict != Verdict::skipped;
   if (shown || result.known.state != KnownState::unlisted) {
     table_->row(result);
   }

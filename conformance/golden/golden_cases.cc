@@ -112,8 +112,9 @@ void add_attention(List& list) {
   constexpr Scheme cp = Scheme::cp;
   constexpr DataKind gauss = DataKind::gauss;
   // Masks.
-  list.attention(uniform(32, 8), block_causal(), one, 1, {4, 2, 16}, "bf16", gauss,
-                 {"plain", "block_mask", "empty_row", "scale_factor", "cotangent", "low_precision"});
+  list.attention(
+      uniform(32, 8), block_causal(), one, 1, {4, 2, 16}, "bf16", gauss,
+      {"plain", "block_mask", "empty_row", "scale_factor", "cotangent", "low_precision"});
   list.attention(uniform(32, 8), token_causal(), one, 1, {2, 2, 16}, "bf16", gauss,
                  {"block_mask", "clean_rule", "empty_row"});
   list.attention(uniform(24, 1), block_causal(), one, 1, {6, 2, 16}, "bf16", gauss,
@@ -137,8 +138,7 @@ void add_attention(List& list) {
   // Heads and channels.
   list.attention(uniform(24, 4), block_causal(), one, 1, {6, 3, 24}, "bf16", gauss,
                  {"head_dim", "scale_factor"});
-  list.attention(uniform(12, 3), block_causal(), one, 1, {16, 1, 16}, "bf16", gauss,
-                 {"reduction"});
+  list.attention(uniform(12, 3), block_causal(), one, 1, {16, 1, 16}, "bf16", gauss, {"reduction"});
   list.attention(uniform(15, 3), token_causal(), one, 1, {2, 1, 128}, "bf16", gauss,
                  {"head_dim", "low_precision"});
   list.attention(uniform(16, 4), block_causal(), one, 1, {3, 3, 64}, "fp32", gauss,

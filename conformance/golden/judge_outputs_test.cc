@@ -317,9 +317,9 @@ BOOST_AUTO_TEST_CASE(what_is_missing_or_misshapen_is_said) {
   const testing::Directory folder;
   const std::string path = folder.path.string() + "/x.safetensors";
   const std::vector<double> few{1, 2};
-  write_safetensors(path,
-                    {{{"o", DType::f32, {2}}, rounded_bytes(DType::f32, few, "")},
-                     {{"lse", DType::i64, {2, 32, 4}}, std::vector<std::byte>(2 * 32 * 4 * 8)}});
+  write_safetensors(
+      path, {{{"o", DType::f32, {2}}, rounded_bytes(DType::f32, few, "")},
+             {{"lse", DType::i64, {2, 32, 4}}, std::vector<std::byte>(size_t{2} * 32 * 4 * 8)}});
   const CaseResult shape = judge_output_file(c, path, golden);
   BOOST_TEST_REQUIRE(shape.tensors.size() == 2u);
   BOOST_TEST(shape.tensors[0].detail == "its shape is (2); the vector's is (2, 32, 4, 16)");
@@ -328,8 +328,8 @@ BOOST_AUTO_TEST_CASE(what_is_missing_or_misshapen_is_said) {
   BOOST_TEST(is_file_failure(none));
   BOOST_TEST(none.detail.find("cannot open") != std::string::npos);
   std::ofstream(folder.path / "garbage.safetensors") << "no tensors";
-  BOOST_TEST(is_file_failure(
-      judge_output_file(c, folder.path.string() + "/garbage.safetensors", golden)));
+  BOOST_TEST(
+      is_file_failure(judge_output_file(c, folder.path.string() + "/garbage.safetensors", golden)));
 }
 
 BOOST_AUTO_TEST_CASE(a_folder) {

@@ -379,7 +379,8 @@ ExpectedAttention expected_attention(const AttentionProblem<double>& problem,
              {contract.ds, contract.gradient, contract.p, contract.o, partial});
     allocate(expected.dk, kv_size, shape.head_dim, contract,
              {contract.ds, contract.gradient, contract.p, contract.o, partial, travel});
-    allocate(expected.dv, kv_size, shape.head_dim, contract, {contract.p, contract.gradient, travel});
+    allocate(expected.dv, kv_size, shape.head_dim, contract,
+             {contract.p, contract.gradient, travel});
   }
   const RowTermsByStream rows = bound_rows(problem, decomposition, contract, expected);
   if (backward) {

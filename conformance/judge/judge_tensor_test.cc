@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(gain_of_few_wide_rows) {
   expected.unit = 0x1p-8;
   expected.accumulate_unit = 0x1p-24;
   const Philox values(6, 0);
-  for (int64_t i = 0; i < 4 * 512; ++i) {
+  for (int64_t i = 0; i < int64_t{4} * 512; ++i) {
     const double x = values.gaussian(i);
     expected.value[0].push_back(x);
     expected.deviation[0].push_back(std::abs(x) / 500);

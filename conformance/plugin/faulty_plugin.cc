@@ -16,7 +16,7 @@
 #include <string>
 
 #define bdlm_plugin example_plugin
-#include "conformance/plugin/example/attention_example.cc"
+#include "conformance/plugin/example/attention_example.cc"  // NOLINT(bugprone-suspicious-include)
 #undef bdlm_plugin
 
 namespace {
@@ -61,7 +61,7 @@ bdlm_status faulty_attention(void* context, const bdlm_attention_args* args) {
   }
   if (strikes("null", d)) {
     volatile uintptr_t nowhere = 16;
-    *reinterpret_cast<volatile int*>(nowhere) = 1;
+    *reinterpret_cast<volatile int*>(nowhere) = 1;  // NOLINT(performance-no-int-to-ptr)
   }
   if (strikes("hang", d)) {
     while (true) {

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "conformance/suites/backend_failure.h"
-#include "reference/schedule/plan_calls.h"
 #include "reference/base/special_values.h"
 #include "reference/layout/row_copy.h"
+#include "reference/schedule/plan_calls.h"
 
 namespace bdlm {
 namespace {

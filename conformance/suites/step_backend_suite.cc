@@ -132,8 +132,7 @@ CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
     const double gain_limit =
         std::max(coarsest_unit(contract) / limits::gain_unit_share,
                  norm > 0 ? limits::gain_deviations * std::sqrt(gain_variance) / norm : 0);
-    const bool gain_judged =
-        rounded != nullptr && norm > 0 && gain_limit < limits::gain_measurable;
+    const bool gain_judged = rounded != nullptr && norm > 0 && gain_limit < limits::gain_measurable;
     TensorResult t{tensor, Verdict::pass, Reason::none, {}, ""};
     t.figures = {{"err_over_h", limit > 0 ? error / limit : error}, {"gain_minus_1", gain - 1}};
     if (!finite || error > limit) {
@@ -149,8 +148,7 @@ CaseResult judge_gradients(const StepBackendCase& c, const Backend& backend) {
                       " is allowed");
     }
     const double off = limits::vacuous_factor - 1;
-    const bool notices =
-        off * largest(right, count) > limit || (gain_judged && off > gain_limit);
+    const bool notices = off * largest(right, count) > limit || (gain_judged && off > gain_limit);
     noticed += notices ? 1 : 0;
     result.add(std::move(t));
   };

@@ -48,9 +48,10 @@ CaseResult wide_attention(const Backend& backend, int64_t head_dim) {
   require_call("attention_backward", near_back.status, near_back.violation);
 
   const auto formats = {contract.input, contract.o, contract.lse, contract.gradient};
-  WideTensors wide(backend, size_of(*std::max_element(
-                                formats.begin(), formats.end(),
-                                [](Dtype a, Dtype b) { return size_of(a) < size_of(b); })));
+  WideTensors wide(backend,
+                   size_of(*std::max_element(formats.begin(), formats.end(), [](Dtype a, Dtype b) {
+                     return size_of(a) < size_of(b);
+                   })));
   if (!wide.unavailable().empty()) {
     return skipped(wide.unavailable());
   }
@@ -97,8 +98,7 @@ CaseResult wide_attention(const Backend& backend, int64_t head_dim) {
   back.dq = wide.output(contract.gradient, q_rest);
   const auto attach = [&](auto* query, auto& call_args) {
     if (query != nullptr) {
-      backend.check("workspace",
-                    query(backend.context(), &call_args, &call_args.workspace_bytes));
+      backend.check("workspace", query(backend.context(), &call_args, &call_args.workspace_bytes));
       call_args.workspace = wide.workspace(call_args.workspace_bytes);
     }
   };

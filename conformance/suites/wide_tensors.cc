@@ -44,8 +44,8 @@ WideTensors::WideTensors(const Backend& backend, int64_t largest) : backend_(bac
     memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
-      unavailable_ = join("address space of ", bytes_ >> 30,
-                          " GiB cannot be mapped: ", std::strerror(errno));
+      unavailable_ =
+          join("address space of ", bytes_ >> 30, " GiB cannot be mapped: ", std::strerror(errno));
       return;
     }
   } else {
@@ -147,11 +147,11 @@ std::vector<double> WideTensors::read(const bdlm_tensor* tensor) const {
 
 void* WideTensors::workspace(uint64_t bytes) {
   // Behind the last rows of the widest format there is nothing; between rows 0 and 1 there is room.
-  const auto at = reinterpret_cast<uintptr_t>(origin_ + slots * slot_bytes);
-  const uintptr_t aligned = (at + 255) / 256 * 256;
+  std::byte* at = origin_ + slots * slot_bytes;
+  at += (256 - reinterpret_cast<uintptr_t>(at) % 256) % 256;
   require<LogicError>(bytes < static_cast<uint64_t>(row_stride), "a workspace of ", bytes,
                       " bytes for three rows");
-  return reinterpret_cast<void*>(aligned);
+  return at;
 }
 
 }  // namespace bdlm

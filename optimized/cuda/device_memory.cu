@@ -114,43 +114,44 @@ void DeviceMemory::fill(void* to, unsigned char value, int64_t bytes) {
   check(cudaMemsetAsync(to, value, static_cast<size_t>(bytes), stream_), "filling on the device");
 }
 
-void DeviceMemory::add(void* to, const void* from, int64_t count, Dtype dtype) {
-  require<LogicError>(dtype == Dtype::fp32 || dtype == Dtype::f64, "sums are not taken in ",
-                      bdlm::name(dtype));
-  dtype == Dtype::fp32 ? add_on<float>(stream_, to, from, count)
-                       : add_on<double>(stream_, to, from, count);
+void DeviceMemory::add(void* to, const void* from, int64_t count, distributed::Format dtype) {
+  require<LogicError>(dtype == distributed::Format::fp32 || dtype == distributed::Format::f64,
+                      "sums are not taken in ", distributed::name(dtype));
+  dtype == distributed::Format::fp32 ? add_on<float>(stream_, to, from, count)
+                                     : add_on<double>(stream_, to, from, count);
 }
 
-void DeviceMemory::convert(void* to, Dtype to_type, const void* from, Dtype from_type,
-                           int64_t count) {
+void DeviceMemory::convert(void* to, distributed::Format to_type, const void* from,
+                           distributed::Format from_type, int64_t count) {
   if (to_type == from_type) {
-    copy(to, from, count * size_of(to_type));
+    copy(to, from, count * distributed::size_of(to_type));
     return;
   }
-  require<LogicError>(to_type == Dtype::bf16 && from_type != Dtype::fp16, "nothing becomes ",
-                      bdlm::name(to_type), " from ", bdlm::name(from_type));
-  from_type == Dtype::fp32 ? round_on<float>(stream_, to, from, count)
-                           : round_on<double>(stream_, to, from, count);
+  require<LogicError>(
+      to_type == distributed::Format::bf16 && from_type != distributed::Format::fp16,
+      "nothing becomes ", distributed::name(to_type), " from ", distributed::name(from_type));
+  from_type == distributed::Format::fp32 ? round_on<float>(stream_, to, from, count)
+                                         : round_on<double>(stream_, to, from, count);
 }
 
 void DeviceMemory::synchronize() {
   check(cudaStreamSynchronize(stream_), "waiting for the device");
 }
 
-const ElementType* DeviceMemory::element(Dtype dtype) const {
-  static const ElementType half{"bf16 on a device",       2, false, copy_elements<uint16_t>,
-                                add_no_elements,          element_at<uint16_t>};
-  static const ElementType single{"fp32 on a device",     4, false, copy_elements<float>,
-                                  add_elements<float>,    element_at<float>};
-  static const ElementType real{"f64 on a device",        8, false, copy_elements<double>,
-                                add_elements<double>,     element_at<double>};
+const ElementType* DeviceMemory::element(distributed::Format dtype) const {
+  static const ElementType half{
+      "bf16 on a device", 2, false, copy_elements<uint16_t>, add_no_elements, element_at<uint16_t>};
+  static const ElementType single{
+      "fp32 on a device", 4, false, copy_elements<float>, add_elements<float>, element_at<float>};
+  static const ElementType real{
+      "f64 on a device", 8, false, copy_elements<double>, add_elements<double>, element_at<double>};
   switch (dtype) {
-    case Dtype::bf16:
-    case Dtype::fp16:
+    case distributed::Format::bf16:
+    case distributed::Format::fp16:
       return &half;
-    case Dtype::fp32:
+    case distributed::Format::fp32:
       return &single;
-    case Dtype::f64:
+    case distributed::Format::f64:
       break;
   }
   return &real;

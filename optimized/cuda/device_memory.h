@@ -23,10 +23,11 @@ class DeviceMemory final : public distributed::Memory {
   void release(void* block) override;
   void copy(void* to, const void* from, int64_t bytes) override;
   void fill(void* to, unsigned char value, int64_t bytes) override;
-  void add(void* to, const void* from, int64_t count, Dtype dtype) override;
-  void convert(void* to, Dtype to_type, const void* from, Dtype from_type, int64_t count) override;
+  void add(void* to, const void* from, int64_t count, distributed::Format dtype) override;
+  void convert(void* to, distributed::Format to_type, const void* from,
+               distributed::Format from_type, int64_t count) override;
   void synchronize() override;
-  const ElementType* element(Dtype dtype) const override;
+  const ElementType* element(distributed::Format dtype) const override;
 
  private:
   int32_t device_ = 0;

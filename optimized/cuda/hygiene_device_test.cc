@@ -7,6 +7,7 @@
 #include "conformance/suites/double_bound.h"
 #include "optimized/cuda/device_attention_test.h"
 #include "optimized/cuda/device_test_plugins.h"
+#include "reference/base/special_values.h"
 #include "reference/math/attention.h"
 
 namespace bdlm {
@@ -94,7 +95,7 @@ BOOST_AUTO_TEST_CASE(work_waits_for_its_stream) {
     const Contract contract = contract_of(plugin);
     const int64_t rows = 100;
     const Philox random(3);
-    std::vector<double> o(rows * 64), z(rows), empty(rows, -INFINITY);
+    std::vector<double> o(rows * 64), z(rows), empty(rows, -infinity);
     for (size_t i = 0; i < o.size(); ++i) {
       o[i] = round_to(random.gaussian(i), contract.partial_o);
     }
@@ -173,14 +174,14 @@ BOOST_AUTO_TEST_CASE(nan_reaches_only_who_sees_it) {
     std::fill_n(keys.k[clean].begin() + bad * 64, 64, NAN);
     std::fill_n(keys.v[clean].begin() + bad * 64, 64, NAN);
     const AttentionOutputs by_key = DeviceAttention(plugin, contract, keys, d, {}).compute();
-    compare(by_key.o[clean], right.o[clean], 2 * 64, bad, 150);
-    compare(by_key.dq[clean], right.dq[clean], 2 * 64, bad, 150);
-    compare(by_key.o[1], right.o[1], 2 * 64, 80, 150);  // corrupted rows of later blocks
+    compare(by_key.o[clean], right.o[clean], int64_t{2} * 64, bad, 150);
+    compare(by_key.dq[clean], right.dq[clean], int64_t{2} * 64, bad, 150);
+    compare(by_key.o[1], right.o[1], int64_t{2} * 64, 80, 150);  // corrupted rows of later blocks
     AttentionProblem<double> rows = p;
     std::fill_n(rows.q[clean].begin() + bad * 128, 128, NAN);
     std::fill_n(rows.d_o[clean].begin() + bad * 128, 128, NAN);
     const AttentionOutputs by_row = DeviceAttention(plugin, contract, rows, d, {}).compute();
-    compare(by_row.o[clean], right.o[clean], 2 * 64, bad, bad + 1);
+    compare(by_row.o[clean], right.o[clean], int64_t{2} * 64, bad, bad + 1);
     compare(by_row.dk[clean], right.dk[clean], 64, 0, bad + 1);
     compare(by_row.dv[clean], right.dv[clean], 64, 0, bad + 1);
     compare(by_row.dk[1], right.dk[1], 64, 150, 150);
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(double_agrees_with_the_reference) {
     want.dq[s] = want.o[s];
     want.dk[s].assign(p.k[s].size(), 0);
     want.dv[s] = want.dk[s];
-    want.lse[s].assign(p.q[s].size() / 128, -INFINITY);
+    want.lse[s].assign(p.q[s].size() / 128, -infinity);
   }
   const auto intervals = [&](int query, int key) {
     std::vector<Interval> keys;

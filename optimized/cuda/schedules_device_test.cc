@@ -57,10 +57,9 @@ BOOST_AUTO_TEST_CASE(long_sequences_in_bf16) {
     for (const int ranks : {2, 4, 8}) {
       for (const Scheme scheme : {Scheme::cp, Scheme::bp, Scheme::csbp}) {
         const Shape shape{Sequence::uniform(2048, 32), 32, "", ""};
-        const LayoutCase layout{shape, {CleanRule::block_causal, window}, scheme, ranks,
-                                BlockAssignment::dual_end};
-        const double worst =
-            distributed::judge_schedule(make, contract, layout, {4, 1, 128}, 13);
+        const LayoutCase layout{
+            shape, {CleanRule::block_causal, window}, scheme, ranks, BlockAssignment::dual_end};
+        const double worst = distributed::judge_schedule(make, contract, layout, {4, 1, 128}, 13);
         std::printf("2048 tokens, window %lld, %d virtual ranks, %s: err/H %.2f\n",
                     static_cast<long long>(window), ranks, name(scheme), worst);
       }

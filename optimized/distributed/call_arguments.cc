@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "conformance/plugin/tensors.h"
-
 namespace bdlm::distributed {
 
 const std::vector<int64_t>& CallArguments::numbers(std::vector<int64_t> values) {
@@ -11,7 +9,7 @@ const std::vector<int64_t>& CallArguments::numbers(std::vector<int64_t> values) 
   return numbers_.back();
 }
 
-bdlm_tensor* CallArguments::tensor(const void* data, Dtype dtype, std::vector<int64_t> shape) {
+bdlm_tensor* CallArguments::tensor(const void* data, Format dtype, std::vector<int64_t> shape) {
   if (data == nullptr) {
     return nullptr;
   }
@@ -20,7 +18,7 @@ bdlm_tensor* CallArguments::tensor(const void* data, Dtype dtype, std::vector<in
   t.data = const_cast<void*>(data);
   t.device = device_;
   t.ndim = static_cast<int32_t>(shape.size());
-  t.dtype = plugin_dtype(dtype);
+  t.dtype = dtype_of(dtype);
   numbers_.push_back(std::move(shape));
   t.shape = numbers_.back().data();
   tensors_.push_back(t);

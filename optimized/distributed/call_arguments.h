@@ -4,8 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "conformance/plugin/bdlm_plugin.h"
-#include "conformance/judge/rounding.h"
+#include "optimized/distributed/formats.h"
 #include "reference/layout/row_set.h"
 #include "reference/layout/sequence.h"
 #include "reference/layout/visibility.h"
@@ -20,7 +19,7 @@ class CallArguments {
   CallArguments& operator=(const CallArguments&) = delete;
 
   /// A contiguous tensor; null for null.
-  bdlm_tensor* tensor(const void* data, Dtype dtype, std::vector<int64_t> shape);
+  bdlm_tensor* tensor(const void* data, Format dtype, std::vector<int64_t> shape);
   const bdlm_layout* layout(const Sequence& sequence, const LayerRule& rule);
   /// Of the rows [first, first + count) in storage order.
   const std::vector<bdlm_segment>& segments(const RowSet& rows, int64_t first, int64_t count);

@@ -43,32 +43,32 @@ void HostMemory::fill(void* to, unsigned char value, int64_t bytes) {
   std::memset(to, value, static_cast<size_t>(bytes));
 }
 
-void HostMemory::add(void* to, const void* from, int64_t count, Dtype dtype) {
-  require<LogicError>(dtype == Dtype::fp32 || dtype == Dtype::f64, "sums are not taken in ",
-                      bdlm::name(dtype));
-  dtype == Dtype::fp32 ? add_as<float>(to, from, count) : add_as<double>(to, from, count);
+void HostMemory::add(void* to, const void* from, int64_t count, Format dtype) {
+  require<LogicError>(dtype == Format::fp32 || dtype == Format::f64, "sums are not taken in ",
+                      name(dtype));
+  dtype == Format::fp32 ? add_as<float>(to, from, count) : add_as<double>(to, from, count);
 }
 
-void HostMemory::convert(void* to, Dtype to_type, const void* from, Dtype from_type,
+void HostMemory::convert(void* to, Format to_type, const void* from, Format from_type,
                          int64_t count) {
   if (to_type == from_type) {
     copy(to, from, count * size_of(to_type));
     return;
   }
-  require<LogicError>(to_type == Dtype::bf16 && from_type != Dtype::fp16, "nothing becomes ",
-                      bdlm::name(to_type), " from ", bdlm::name(from_type));
-  from_type == Dtype::fp32 ? round_to_bf16_as<float>(to, from, count)
-                           : round_to_bf16_as<double>(to, from, count);
+  require<LogicError>(to_type == Format::bf16 && from_type != Format::fp16, "nothing becomes ",
+                      name(to_type), " from ", name(from_type));
+  from_type == Format::fp32 ? round_to_bf16_as<float>(to, from, count)
+                            : round_to_bf16_as<double>(to, from, count);
 }
 
-const ElementType* HostMemory::element(Dtype dtype) const {
+const ElementType* HostMemory::element(Format dtype) const {
   switch (dtype) {
-    case Dtype::bf16:
-    case Dtype::fp16:
+    case Format::bf16:
+    case Format::fp16:
       return element_type<uint16_t>();
-    case Dtype::fp32:
+    case Format::fp32:
       return element_type<float>();
-    case Dtype::f64:
+    case Format::f64:
       break;
   }
   return element_type<double>();

@@ -14,10 +14,11 @@ class HostMemory final : public Memory {
   void release(void* block) override;
   void copy(void* to, const void* from, int64_t bytes) override;
   void fill(void* to, unsigned char value, int64_t bytes) override;
-  void add(void* to, const void* from, int64_t count, Dtype dtype) override;
-  void convert(void* to, Dtype to_type, const void* from, Dtype from_type, int64_t count) override;
+  void add(void* to, const void* from, int64_t count, Format dtype) override;
+  void convert(void* to, Format to_type, const void* from, Format from_type,
+               int64_t count) override;
   void synchronize() override {}
-  const ElementType* element(Dtype dtype) const override;
+  const ElementType* element(Format dtype) const override;
 };
 
 }  // namespace bdlm::distributed

@@ -16,7 +16,8 @@ inline double judge_schedule(const std::function<RankDevice()>& make, const Cont
   const Sequence& sequence = layout.shape.sequence;
   const AttentionProblem<double> problem =
       backend_data(shape, sequence.length(), DataKind::gauss, seed, contract);
-  const Layer layer{sequence, layout.rule, shape, problem.scale};
+  const Layer layer{sequence,       layout.rule,    shape.q_heads,
+                    shape.kv_heads, shape.head_dim, problem.scale};
   double worst = 0;
   std::vector<std::vector<LogEntry>> logs;
   for (const std::vector<RankPlan>& plans : groups_of(layout)) {
@@ -32,9 +33,9 @@ inline double judge_schedule(const std::function<RankDevice()>& make, const Cont
     }
   }
   const std::string bytes = compare_bytes(
-      ledger_bytes(layout, shape,
-                   ElementBytes{size_of(contract.input), size_of(contract.reduce),
-                                size_of(contract.lse)}),
+      ledger_bytes(
+          layout, shape,
+          ElementBytes{size_of(contract.input), size_of(contract.reduce), size_of(contract.lse)}),
       logs);
   BOOST_TEST(bytes.empty(), layout.id().str() << ": " << bytes);
   return worst;

@@ -3,8 +3,7 @@
 
 #include <cstdint>
 
-#include "conformance/judge/rounding.h"
-#include "conformance/plugin/bdlm_plugin.h"
+#include "optimized/distributed/formats.h"
 #include "reference/schedule/communicator.h"
 
 namespace bdlm::distributed {
@@ -32,16 +31,16 @@ class Memory {
   /// Every byte becomes `value`.
   virtual void fill(void* to, unsigned char value, int64_t bytes) = 0;
   /// to += from; fp32 or f64.
-  virtual void add(void* to, const void* from, int64_t count, Dtype dtype) = 0;
+  virtual void add(void* to, const void* from, int64_t count, Format dtype) = 0;
   /// to = from, rounded to nearest: from fp32 or f64 to itself or to bf16.
-  virtual void convert(void* to, Dtype to_type, const void* from, Dtype from_type,
+  virtual void convert(void* to, Format to_type, const void* from, Format from_type,
                        int64_t count) = 0;
 
   /// Returns once all that was asked for is done.
   virtual void synchronize() = 0;
 
   /// Elements as a communicator between ranks of this kind of memory moves them.
-  virtual const ElementType* element(Dtype dtype) const = 0;
+  virtual const ElementType* element(Format dtype) const = 0;
 };
 
 /// A block of memory, released at the end.

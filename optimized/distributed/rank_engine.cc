@@ -62,7 +62,7 @@ class RankEngine::Call {
       : engine_(engine), arguments_(engine.memory_.device()), rows_(rows) {
     const RowSet& held = engine.plan_.buffers.at(buffer);
     const Pair& pair = engine.keys_.at(buffer);
-    const Dtype input = engine.contract().input;
+    const Format input = engine.formats().input;
     for (const PlanKeys& keys : call.keys) {
       const int64_t first = offset_in(held, stream_of(keys)) * engine.row_bytes(input);
       const std::vector<bdlm_segment>& segments =
@@ -85,7 +85,7 @@ class RankEngine::Call {
     args.size = sizeof(Args);
     args.layout = arguments_.layout(engine_.layer_.sequence, engine_.layer_.rule);
     args.scale = engine_.layer_.scale;
-    args.q = rows_tensor(engine_.q_, engine_.contract().input);
+    args.q = rows_tensor(engine_.q_, engine_.formats().input);
     args.segment_count = static_cast<int64_t>(segments.size());
     args.segments = segments.data();
     args.key_set_count = static_cast<int64_t>(keys_.size());
@@ -95,25 +95,25 @@ class RankEngine::Call {
   }
 
   /// The call's rows of (R, Hq, D), or of (R, Hq).
-  bdlm_tensor* rows_tensor(const void* data, Dtype dtype) {
-    const AttentionShape& shape = engine_.layer_.shape;
+  bdlm_tensor* rows_tensor(const void* data, Format dtype) {
+    const Layer& layer = engine_.layer_;
     return arguments_.tensor(
         data == nullptr
             ? nullptr
             : bdlm::distributed::at(data, rows_.begin * engine_.q_width() * size_of(dtype)),
-        dtype, {rows_.size(), shape.q_heads, shape.head_dim});
+        dtype, {rows_.size(), layer.q_heads, layer.head_dim});
   }
   bdlm_tensor* row_numbers(const void* data) {
-    const Dtype dtype = engine_.contract().lse;
-    const int64_t heads = engine_.layer_.shape.q_heads;
+    const Format dtype = engine_.formats().lse;
+    const int64_t heads = engine_.layer_.q_heads;
     return arguments_.tensor(
         data == nullptr ? nullptr
                         : bdlm::distributed::at(data, rows_.begin * heads * size_of(dtype)),
         dtype, {rows_.size(), heads});
   }
-  bdlm_tensor* keys_tensor(const void* data, Dtype dtype, int64_t count) {
-    const AttentionShape& shape = engine_.layer_.shape;
-    return arguments_.tensor(data, dtype, {count, shape.kv_heads, shape.head_dim});
+  bdlm_tensor* keys_tensor(const void* data, Format dtype, int64_t count) {
+    const Layer& layer = engine_.layer_;
+    return arguments_.tensor(data, dtype, {count, layer.kv_heads, layer.head_dim});
   }
   std::vector<bdlm_keys>& keys() { return keys_; }
 
@@ -124,24 +124,19 @@ class RankEngine::Call {
   std::vector<bdlm_keys> keys_;
 };
 
-RankEngine::RankEngine(const Backend& backend, Memory& memory, const Layer& layer,
+RankEngine::RankEngine(const Entries& entries, Memory& memory, const Layer& layer,
                        const RankPlan& plan)
-    : backend_(backend),
+    : entries_(entries),
       memory_(memory),
       layer_(layer),
       plan_(plan),
-      sum_(backend.contract().accumulate),
       last_writer_(last_writer(plan.forward)) {
   require<LogicError>(
       !plan.buffers.empty() && plan.buffers[0].size() == plan.rows.size() && plan.states >= 1,
       "a plan needs a state, and a buffer 0 that holds the rank's rows");
-  const Contract& c = backend.contract();
-  require(c.partial_o == sum_ && c.reduce == sum_, "contract ", c.name, " keeps partial O in ",
-          name(c.partial_o), " and reduces gradients in ", name(c.reduce),
-          "; the engine keeps both in the format of its sums, ", name(sum_));
-  require(backend.entries().attention != nullptr &&
-              backend.entries().attention_backward != nullptr && backend.entries().merge != nullptr,
-          "backend ", backend.name(), " lacks attention, attention_backward or merge");
+  const bdlm_backend& b = *entries.backend;
+  require(b.attention != nullptr && b.attention_backward != nullptr && b.merge != nullptr,
+          "backend ", b.name, " lacks attention, attention_backward or merge");
 }
 
 void RankEngine::load(const void* q, const void* k, const void* v) {
@@ -153,7 +148,7 @@ void RankEngine::load(const void* q, const void* k, const void* v) {
   for (size_t b = 1; b < keys_.size(); ++b) {
     Pair& pair = keys_[b];
     for (Block* block : {&pair.own_k, &pair.own_v}) {
-      *block = Block(memory_, plan_.buffers[b].size() * row_bytes(contract().input));
+      *block = Block(memory_, plan_.buffers[b].size() * row_bytes(formats().input));
       memory_.fill(block->data(), nan_byte, block->bytes());
     }
     pair.k = pair.own_k.data();
@@ -162,23 +157,23 @@ void RankEngine::load(const void* q, const void* k, const void* v) {
   const int64_t rows = plan_.rows.size();
   states_.clear();
   for (int s = 0; s < plan_.states; ++s) {
-    states_.push_back({Block(memory_, rows * q_width() * size_of(sum_)),
-                       Block(memory_, rows * layer_.shape.q_heads * size_of(contract().lse))});
+    states_.push_back({Block(memory_, rows * q_width() * size_of(formats().sum)),
+                       Block(memory_, rows * layer_.q_heads * size_of(formats().lse))});
   }
-  output_ = Block(memory_, rows * q_width() * size_of(contract().o));
+  output_ = Block(memory_, rows * q_width() * size_of(formats().o));
   steps_ = 0;
 }
 
 void RankEngine::load_gradient(const void* d_o) {
   d_o_ = d_o;
-  dq_ = Block(memory_, plan_.rows.size() * q_width() * size_of(sum_));
+  dq_ = Block(memory_, plan_.rows.size() * q_width() * size_of(formats().sum));
   memory_.fill(dq_.data(), 0, dq_.bytes());
   dq_begun_ = false;
   gradients_.clear();
   for (const RowSet& buffer : plan_.buffers) {
     Gradient gradient;
     for (Block* block : {&gradient.dk, &gradient.dv}) {
-      *block = Block(memory_, buffer.size() * row_bytes(sum_));
+      *block = Block(memory_, buffer.size() * row_bytes(formats().sum));
       memory_.fill(block->data(), 0, block->bytes());
     }
     gradients_.push_back(std::move(gradient));
@@ -186,21 +181,37 @@ void RankEngine::load_gradient(const void* d_o) {
 }
 
 void RankEngine::finish_gradients() {
-  const Dtype out = contract().gradient;
+  const Format out = formats().gradient;
   const auto finish = [&](const Block& sum, Block& to) {
-    const int64_t count = sum.bytes() / size_of(sum_);
+    const int64_t count = sum.bytes() / size_of(formats().sum);
     to = Block(memory_, count * size_of(out));
-    memory_.convert(to.data(), out, sum.data(), sum_, count);
+    memory_.convert(to.data(), out, sum.data(), formats().sum, count);
   };
   finish(dq_, finished_dq_);
   finish(gradients_[0].dk, finished_dk_);
   finish(gradients_[0].dv, finished_dv_);
 }
 
-void RankEngine::run_workspace(int64_t bytes) {
-  if (workspace_.bytes() < bytes) {
-    workspace_ = Block(memory_, bytes);
+void RankEngine::check(const char* entry, bdlm_status status) const {
+  if (status != BDLM_OK) {
+    const bdlm_backend& b = *entries_.backend;
+    throw EntryError(join(b.name, ": ", entry, " returned ", static_cast<int>(status), ": ",
+                          b.last_error(entries_.context)));
   }
+}
+
+template <class Args>
+void RankEngine::call_entry(const char* entry, bdlm_status (*query)(void*, const Args*, uint64_t*),
+                            bdlm_status (*run)(void*, const Args*), Args& args) {
+  if (query != nullptr) {
+    check(entry, query(entries_.context, &args, &args.workspace_bytes));
+    const auto bytes = static_cast<int64_t>(args.workspace_bytes);
+    if (workspace_.bytes() < bytes) {
+      workspace_ = Block(memory_, bytes);
+    }
+    args.workspace = workspace_.data();
+  }
+  check(entry, run(entries_.context, &args));
 }
 
 void RankEngine::attend(const Attend& step) {
@@ -225,20 +236,13 @@ void RankEngine::attend_rows(const PlanCall& call, int buffer, State& state, con
   Call tensors(*this, call, buffer, rows);
   auto args = tensors.args<bdlm_attention_args>();
   if (state.begun) {
-    args.o_state = tensors.rows_tensor(state.o.data(), sum_);
+    args.o_state = tensors.rows_tensor(state.o.data(), formats().sum);
     args.lse_state = tensors.row_numbers(state.lse.data());
   }
-  args.o = finishes ? tensors.rows_tensor(output_.data(), contract().o)
-                    : tensors.rows_tensor(state.o.data(), sum_);
+  args.o = finishes ? tensors.rows_tensor(output_.data(), formats().o)
+                    : tensors.rows_tensor(state.o.data(), formats().sum);
   args.lse = tensors.row_numbers(state.lse.data());
-  const bdlm_backend& entries = backend_.entries();
-  if (entries.attention_workspace != nullptr) {
-    backend_.check("attention_workspace", entries.attention_workspace(backend_.context(), &args,
-                                                                      &args.workspace_bytes));
-    run_workspace(static_cast<int64_t>(args.workspace_bytes));
-    args.workspace = workspace_.data();
-  }
-  backend_.check("attention", entries.attention(backend_.context(), &args));
+  call_entry("attention", entries_.backend->attention_workspace, entries_.backend->attention, args);
   state.begun = true;
 }
 
@@ -250,26 +254,25 @@ void RankEngine::merge(const Merge& step) {
   require<LogicError>(into.begun && from.begun, "a state is merged that holds nothing yet");
   const int64_t rows = plan_.rows.size();
   CallArguments arguments(memory_.device());
-  const std::vector<int64_t> of_o{rows, layer_.shape.q_heads, layer_.shape.head_dim};
-  const std::vector<int64_t> of_lse{rows, layer_.shape.q_heads};
+  const std::vector<int64_t> of_o{rows, layer_.q_heads, layer_.head_dim};
+  const std::vector<int64_t> of_lse{rows, layer_.q_heads};
   bdlm_merge_args args{};
   args.size = sizeof args;
-  args.o_a = arguments.tensor(into.o.data(), sum_, of_o);
-  args.lse_a = arguments.tensor(into.lse.data(), contract().lse, of_lse);
-  args.o_b = arguments.tensor(from.o.data(), sum_, of_o);
-  args.lse_b = arguments.tensor(from.lse.data(), contract().lse, of_lse);
-  args.o = arguments.tensor(into.o.data(), sum_, of_o);
-  args.lse = arguments.tensor(into.lse.data(), contract().lse, of_lse);
+  args.o_a = arguments.tensor(into.o.data(), formats().sum, of_o);
+  args.lse_a = arguments.tensor(into.lse.data(), formats().lse, of_lse);
+  args.o_b = arguments.tensor(from.o.data(), formats().sum, of_o);
+  args.lse_b = arguments.tensor(from.lse.data(), formats().lse, of_lse);
+  args.o = arguments.tensor(into.o.data(), formats().sum, of_o);
+  args.lse = arguments.tensor(into.lse.data(), formats().lse, of_lse);
   args.stream = memory_.stream();
-  backend_.check("merge", backend_.entries().merge(backend_.context(), &args));
+  check("merge", entries_.backend->merge(entries_.context, &args));
   if (writes_output) {
-    memory_.convert(output_.data(), contract().o, into.o.data(), sum_, rows * q_width());
+    memory_.convert(output_.data(), formats().o, into.o.data(), formats().sum, rows * q_width());
   }
 }
 
 void RankEngine::attend_backward(const AttendBackward& step) {
-  for (const PlanCall& call :
-       plan_calls(step.bands, plan_.rows, plan_.buffers.at(step.buffer))) {
+  for (const PlanCall& call : plan_calls(step.bands, plan_.rows, plan_.buffers.at(step.buffer))) {
     const Interval rows = dq_begun_ ? covering(call) : Interval{0, plan_.rows.size()};
     if (!rows.empty()) {
       differentiate_rows(call, step.buffer, rows);
@@ -289,39 +292,34 @@ void RankEngine::differentiate_rows(const PlanCall& call, int buffer, const Inte
   for (size_t s = 0; s < call.keys.size(); ++s) {
     const Stream stream = stream_of(call.keys[s]);
     const int64_t count = call.keys[s].rows.size();
-    const int64_t first = offset_in(plan_.buffers[buffer], stream) * row_bytes(sum_);
+    const int64_t first = offset_in(plan_.buffers[buffer], stream) * row_bytes(formats().sum);
     bool& begun = sums.begun[static_cast<int>(stream)];
     char* dk = sums.dk.at(first);
     char* dv = sums.dv.at(first);
     if (begun) {
-      parts.push_back(
-          {Block(memory_, count * row_bytes(sum_)), Block(memory_, count * row_bytes(sum_)), first});
+      parts.push_back({Block(memory_, count * row_bytes(formats().sum)),
+                       Block(memory_, count * row_bytes(formats().sum)), first});
       dk = parts.back().dk.at(0);
       dv = parts.back().dv.at(0);
     }
     begun = true;
-    tensors.keys()[s].dk = tensors.keys_tensor(dk, sum_, count);
-    tensors.keys()[s].dv = tensors.keys_tensor(dv, sum_, count);
+    tensors.keys()[s].dk = tensors.keys_tensor(dk, formats().sum, count);
+    tensors.keys()[s].dv = tensors.keys_tensor(dv, formats().sum, count);
   }
   auto args = tensors.args<bdlm_attention_backward_args>();
-  args.o = tensors.rows_tensor(output_.data(), contract().o);
+  args.o = tensors.rows_tensor(output_.data(), formats().o);
   args.lse = tensors.row_numbers(states_[0].lse.data());
-  args.d_o = tensors.rows_tensor(d_o_, contract().input);
-  args.dq_state = dq_begun_ ? tensors.rows_tensor(dq_.data(), sum_) : nullptr;
-  args.dq = tensors.rows_tensor(dq_.data(), sum_);
-  const bdlm_backend& entries = backend_.entries();
-  if (entries.attention_backward_workspace != nullptr) {
-    backend_.check("attention_backward_workspace",
-                   entries.attention_backward_workspace(backend_.context(), &args,
-                                                        &args.workspace_bytes));
-    run_workspace(static_cast<int64_t>(args.workspace_bytes));
-    args.workspace = workspace_.data();
-  }
-  backend_.check("attention_backward", entries.attention_backward(backend_.context(), &args));
+  args.d_o = tensors.rows_tensor(d_o_, formats().input);
+  args.dq_state = dq_begun_ ? tensors.rows_tensor(dq_.data(), formats().sum) : nullptr;
+  args.dq = tensors.rows_tensor(dq_.data(), formats().sum);
+  call_entry("attention_backward", entries_.backend->attention_backward_workspace,
+             entries_.backend->attention_backward, args);
   dq_begun_ = true;
   for (const Part& part : parts) {
-    memory_.add(sums.dk.at(part.first), part.dk.data(), part.dk.bytes() / size_of(sum_), sum_);
-    memory_.add(sums.dv.at(part.first), part.dv.data(), part.dv.bytes() / size_of(sum_), sum_);
+    memory_.add(sums.dk.at(part.first), part.dk.data(), part.dk.bytes() / size_of(formats().sum),
+                formats().sum);
+    memory_.add(sums.dv.at(part.first), part.dv.data(), part.dv.bytes() / size_of(formats().sum),
+                formats().sum);
   }
 }
 

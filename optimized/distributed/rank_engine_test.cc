@@ -43,14 +43,31 @@ BOOST_AUTO_TEST_CASE(every_scheme_is_the_same_function) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(partial_results_have_to_be_whole) {
-  const RankDevice device = on_host(bdlm_cpu_backend());
-  device.backend->judge_by(builtin_contract("bf16"));
+BOOST_AUTO_TEST_CASE(what_it_cannot_do_is_said) {
+  BOOST_CHECK_THROW(formats_of(builtin_contract("bf16")), InputError);
   const Sequence sequence = Sequence::uniform(8, 2);
-  const LayoutCase layout{{sequence, 2, "", ""}, {}, Scheme::cp, 2, BlockAssignment::dual_end};
-  const Layer layer{sequence, {}, {2, 1, 8}, 1};
+  const LayoutCase layout{
+      {sequence, 2, "", ""}, {}, Scheme::monolithic, 1, BlockAssignment::dual_end};
+  const Layer layer{sequence, {}, 3, 2, 8, 1};
   const std::vector<RankPlan> plans = groups_of(layout)[0];
-  BOOST_CHECK_THROW(RankEngine(*device.backend, *device.memory, layer, plans[0]), InputError);
+  HostMemory memory;
+  bdlm_backend lacking = *bdlm_cpu_backend();
+  lacking.merge = nullptr;
+  const Entries without_merge{&lacking, nullptr, {}};
+  BOOST_CHECK_THROW(RankEngine(without_merge, memory, layer, plans[0]), InputError);
+  // Three query heads on two KV heads: the backend refuses, in its own words.
+  const RankDevice device = on_host(bdlm_cpu_backend());
+  const Entries entries{&device.backend->entries(), device.backend->context(),
+                        formats_of(device.backend->contract())};
+  RankEngine engine(entries, memory, layer, plans[0]);
+  const std::vector<float> q(size_t{16} * 3 * 8), k(size_t{16} * 2 * 8);
+  engine.load(q.data(), k.data(), k.data());
+  try {
+    engine.attend(std::get<Attend>(plans[0].forward[0]));
+    BOOST_TEST(false, "three heads on two went through");
+  } catch (const EntryError& error) {
+    BOOST_TEST(std::string(error.what()).find("cpu: attention returned ") == 0u, error.what());
+  }
 }
 
 }  // namespace

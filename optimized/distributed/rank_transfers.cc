@@ -15,11 +15,11 @@ RankEngine::Transfer& RankEngine::start(int token, size_t messages) {
   return it->second;
 }
 
-Payload RankEngine::payload(const Block& block, Dtype dtype) const {
+Payload RankEngine::payload(const Block& block, Format dtype) const {
   return {block.data(), block.bytes() / size_of(dtype), memory_.element(dtype)};
 }
 
-void RankEngine::take_pair(const RowSet& rows, const RowSet& storage, Dtype dtype, const void* a,
+void RankEngine::take_pair(const RowSet& rows, const RowSet& storage, Format dtype, const void* a,
                            const void* b, int64_t stride, char* to) {
   require<LogicError>(rows.size() <= stride, "a shard of ", rows.size(), " rows is padded to ",
                       stride);
@@ -33,7 +33,7 @@ void RankEngine::take_pair(const RowSet& rows, const RowSet& storage, Dtype dtyp
 }
 
 void RankEngine::put_pair(const RowSet& rows, int buffer, int64_t stride, const char* from) {
-  const int64_t width = row_bytes(contract().input);
+  const int64_t width = row_bytes(formats().input);
   Pair& to = keys_.at(buffer);
   for_each_run(rows, plan_.buffers[buffer], [&](int64_t index, int64_t stored, int64_t count) {
     memory_.copy(to.own_k.at(stored * width), from + index * width, count * width);
@@ -42,17 +42,17 @@ void RankEngine::put_pair(const RowSet& rows, int buffer, int64_t stride, const 
 }
 
 void RankEngine::add_pair(const RowSet& rows, int64_t stride, const char* from) {
-  const int64_t width = row_bytes(sum_);
+  const int64_t width = row_bytes(formats().sum);
   Gradient& to = gradients_[0];
   for_each_run(rows, plan_.rows, [&](int64_t index, int64_t stored, int64_t count) {
-    memory_.add(to.dk.at(stored * width), from + index * width, count * kv_width(), sum_);
+    memory_.add(to.dk.at(stored * width), from + index * width, count * kv_width(), formats().sum);
     memory_.add(to.dv.at(stored * width), from + (stride + index) * width, count * kv_width(),
-                sum_);
+                formats().sum);
   });
 }
 
 CollectiveTransfer RankEngine::pack(const Gather& step) {
-  const Dtype input = contract().input;
+  const Format input = formats().input;
   const int64_t shard = 2 * step.padded_rows * row_bytes(input);
   Transfer& t = start(step.token, 1);
   t.send[0] = Block(memory_, shard);
@@ -66,7 +66,7 @@ CollectiveTransfer RankEngine::pack(const Gather& step) {
 }
 
 void RankEngine::unpack(const Gather& step) {
-  const int64_t shard = 2 * step.padded_rows * row_bytes(contract().input);
+  const int64_t shard = 2 * step.padded_rows * row_bytes(formats().input);
   const Block& received = transfers_.at(step.token).receive[0];
   for (int rank = 0; rank < plan_.ranks; ++rank) {
     put_pair(step.shards->at(rank), step.buffer, step.padded_rows, received.at(rank * shard));
@@ -76,7 +76,7 @@ void RankEngine::unpack(const Gather& step) {
 }
 
 CollectiveTransfer RankEngine::pack(const ReduceScatter& step) {
-  const int64_t shard = 2 * step.padded_rows * row_bytes(sum_);
+  const int64_t shard = 2 * step.padded_rows * row_bytes(formats().sum);
   const Gradient& sums = gradients_.at(step.buffer);
   Transfer& t = start(step.token, 1);
   t.send[0] = Block(memory_, shard * plan_.ranks);
@@ -85,11 +85,11 @@ CollectiveTransfer RankEngine::pack(const ReduceScatter& step) {
   memory_.fill(t.send[0].data(), 0, t.send[0].bytes());
   memory_.fill(t.receive[0].data(), nan_byte, t.receive[0].bytes());
   for (int rank = 0; rank < plan_.ranks; ++rank) {
-    take_pair(step.shards->at(rank), plan_.buffers.at(step.buffer), sum_, sums.dk.data(),
+    take_pair(step.shards->at(rank), plan_.buffers.at(step.buffer), formats().sum, sums.dk.data(),
               sums.dv.data(), step.padded_rows, t.send[0].at(rank * shard));
   }
   memory_.synchronize();
-  return {payload(t.send[0], sum_), payload(t.receive[0], sum_)};
+  return {payload(t.send[0], formats().sum), payload(t.receive[0], formats().sum)};
 }
 
 void RankEngine::unpack(const ReduceScatter& step) {
@@ -101,7 +101,7 @@ void RankEngine::unpack(const ReduceScatter& step) {
 
 template <class ExchangeStep>
 ExchangeTransfer RankEngine::pack_messages(const ExchangeStep& step, const RowSet& storage,
-                                           Dtype dtype, const void* a, const void* b) {
+                                           Format dtype, const void* a, const void* b) {
   Transfer& t = start(step.token, std::max(step.sends.size(), step.receives.size()));
   ExchangeTransfer ends;
   for (size_t m = 0; m < step.sends.size(); ++m) {
@@ -120,12 +120,13 @@ ExchangeTransfer RankEngine::pack_messages(const ExchangeStep& step, const RowSe
 }
 
 ExchangeTransfer RankEngine::pack(const Exchange& step) {
-  return pack_messages(step, plan_.rows, contract().input, keys_[0].k, keys_[0].v);
+  return pack_messages(step, plan_.rows, formats().input, keys_[0].k, keys_[0].v);
 }
 
 ExchangeTransfer RankEngine::pack(const ExchangeBack& step) {
   const Gradient& sums = gradients_.at(step.buffer);
-  return pack_messages(step, plan_.buffers.at(step.buffer), sum_, sums.dk.data(), sums.dv.data());
+  return pack_messages(step, plan_.buffers.at(step.buffer), formats().sum, sums.dk.data(),
+                       sums.dv.data());
 }
 
 void RankEngine::unpack(const Exchange& step) {

@@ -1,6 +1,7 @@
 #pragma once
 // One attention layer over ranks that are threads, each with an engine in its backend's memory.
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,27 @@ struct RankDevice {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Memory> memory;
 };
+
+/// Throws InputError where the contract rounds partial results.
+inline Formats formats_of(const Contract& c) {
+  require(c.partial_o == c.accumulate && c.reduce == c.accumulate, "contract ", c.name,
+          " keeps partial O in ", name(c.partial_o), " and reduces gradients in ", name(c.reduce),
+          "; the engine keeps both in the format of its sums, ", name(c.accumulate));
+  const auto of = [](Dtype dtype) {
+    switch (dtype) {
+      case Dtype::bf16:
+        return Format::bf16;
+      case Dtype::fp16:
+        return Format::fp16;
+      case Dtype::fp32:
+        return Format::fp32;
+      case Dtype::f64:
+        break;
+    }
+    return Format::f64;
+  };
+  return {of(c.input), of(c.accumulate), of(c.lse), of(c.o), of(c.gradient)};
+}
 
 /// A rank's rows, between doubles on the host and the rank's memory.
 class RankTensors {
@@ -74,9 +96,8 @@ class RankTensors {
 inline BackendOutcome run_on_ranks(const std::function<RankDevice()>& make, const Layer& layer,
                                    const std::vector<RankPlan>& plans,
                                    const AttentionProblem<double>& problem) {
-  const AttentionShape& s = layer.shape;
-  const int64_t q_width = s.q_heads * s.head_dim;
-  const int64_t kv_width = s.kv_heads * s.head_dim;
+  const int64_t q_width = layer.q_heads * layer.head_dim;
+  const int64_t kv_width = layer.kv_heads * layer.head_dim;
   const auto filled = [&](int64_t width, double value) {
     const std::vector<double> x(problem.length * width, value);
     return ByStream<double>{x, x};
@@ -84,7 +105,7 @@ inline BackendOutcome run_on_ranks(const std::function<RankDevice()>& make, cons
   BackendOutcome outcome;
   AttentionOutputs& out = outcome.outputs;
   out.o = out.dq = filled(q_width, 0);
-  out.lse = filled(s.q_heads, -std::numeric_limits<double>::infinity());
+  out.lse = filled(layer.q_heads, -std::numeric_limits<double>::infinity());
   out.dk = out.dv = filled(kv_width, 0);
   outcome.logs.resize(plans.size());
   std::mutex mutex;
@@ -97,7 +118,8 @@ inline BackendOutcome run_on_ranks(const std::function<RankDevice()>& make, cons
     const Block k = tensors.upload(problem.k, kv_width, c.input);
     const Block v = tensors.upload(problem.v, kv_width, c.input);
     const Block d_o = tensors.upload(problem.d_o, q_width, c.input);
-    RankEngine engine(*device.backend, *device.memory, layer, plan);
+    const Entries entries{&device.backend->entries(), device.backend->context(), formats_of(c)};
+    RankEngine engine(entries, *device.memory, layer, plan);
     engine.load(q.data(), k.data(), v.data());
     run(plan.forward, engine, communicator);
     engine.load_gradient(d_o.data());
@@ -105,7 +127,7 @@ inline BackendOutcome run_on_ranks(const std::function<RankDevice()>& make, cons
     engine.finish_gradients();
     const std::lock_guard<std::mutex> lock(mutex);
     tensors.download(engine.output(), q_width, c.o, out.o);
-    tensors.download(engine.lse(), s.q_heads, c.lse, out.lse);
+    tensors.download(engine.lse(), layer.q_heads, c.lse, out.lse);
     tensors.download(engine.dq(), q_width, c.gradient, out.dq);
     tensors.download(engine.dk(), kv_width, c.gradient, out.dk);
     tensors.download(engine.dv(), kv_width, c.gradient, out.dv);
