@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "bench/attention_shape.h"
+#include "bench/output_distance.h"
 #include "optimized/cuda/bdlm_bounds.h"
 #include "optimized/cuda/plugin_under_test.h"
 
@@ -21,13 +22,6 @@ class DeviceInputs {
 
  private:
   std::unique_ptr<DeviceMemory> q_, d_o_, k_[2], v_[2];
-};
-
-/// One output, contiguous; with bounds where an oracle gave them.
-struct NamedOutput {
-  std::string name;  ///< O, LSE, dQ, dK or dV
-  std::vector<double> values;
-  std::vector<double> bound, deviation;
 };
 
 /// Outputs of all heads, or of the first KV head and its query heads, in the plug-in's formats, and

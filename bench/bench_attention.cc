@@ -1,6 +1,7 @@
 // Times attention of a plug-in on the shapes of a file. Before a shape is timed, the plug-in's
 // outputs of the first KV head and its query heads are judged against those of an oracle in double,
-// with the bounds that the oracle derives from the plug-in's contract.
+// with the bounds that the oracle derives from the plug-in's contract. A table says how far they
+// are by class of rows (row_class.h).
 //
 //   bench_attention --plugin=bdlm_cuda.so --oracle=bdlm_cuda_f64.so
 //   --shapes=bench/attention_shapes.json
@@ -15,11 +16,12 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "bench/attention_problem_on_device.h"
+#include "bench/output_distance.h"
+#include "bench/row_class.h"
 #include "conformance/judge/contract.h"
 #include "conformance/report/verdict.h"
 #include "optimized/cuda/error_model_test.h"
@@ -30,37 +32,9 @@ namespace {
 constexpr int samples = 20;
 /// A call beyond this is timed alone; before it, three hide the host's share of the work.
 constexpr double long_call_seconds = 0.02;
-
-/// How far outputs are from an oracle's, by tensor: ||x - y|| / ||y||, the largest error in bounds
-/// and in deviations, and the root mean square of the latter.
-struct Distance {
-  double relative = 0, err_over_h = 0, max_z = 0, rms_z = 0;
-  int64_t elements = 0;
-};
-
-/// NaN anywhere gives NaN.
-Distance distance_of(const std::vector<double>& x, const NamedOutput& y) {
-  double apart = 0, size = 0, squares = 0, most_h = 0, most_z = 0;
-  bool finite = true;
-#pragma omp parallel for reduction(+ : apart, size, squares) reduction(max : most_h, most_z) \
-    reduction(&& : finite)
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double error = std::abs(x[i] - y.values[i]);
-    const double z = error == 0 ? 0 : error / y.deviation[i];
-    apart += error * error;
-    size += y.values[i] * y.values[i];
-    squares += z * z;
-    most_h = std::max(most_h, error == 0 ? 0 : error / y.bound[i]);
-    most_z = std::max(most_z, z);
-    finite = finite && std::isfinite(x[i]);
-  }
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  if (!finite) {
-    return {nan, nan, nan, nan, 0};
-  }
-  return {std::sqrt(apart / size), most_h, most_z,
-          std::sqrt(squares / static_cast<double>(x.size())), static_cast<int64_t>(x.size())};
-}
+/// In the names of counters by class of rows: rms_z_by_class.O.block_0. bench/peers/join.py reads
+/// them.
+constexpr const char* by_class = "_by_class.";
 
 /// As the judge does for Gaussian data; an LSE has its bound alone.
 Verdict verdict_on(const std::string& tensor, const Distance& d) {
@@ -103,6 +77,8 @@ class Bench {
   double flop() const { return flop_; }
   DeviceCalls& calls() { return calls_; }
   const std::map<std::string, Distance>& distances() const { return distances_; }
+  /// Of O, dQ, dK and dV; the streams of the latter together.
+  const std::map<std::string, ClassSums>& classes() const { return classes_; }
   Verdict verdict() const { return verdict_; }
 
  private:
@@ -119,14 +95,22 @@ class Bench {
     }
     const auto x = got.outputs();
     const auto y = want.bounded_outputs(error_model_of(programs_.contract, shape_.head_dim, 0));
+    const std::vector<RowClass> queries = query_classes(shape_);
+    const std::vector<RowClass> keys = key_classes(shape_);
     for (size_t i = 0; i < x.size(); ++i) {
-      const Distance d = distance_of(x[i].values, y[i]);
+      const bool of_keys = x[i].name == "dK" || x[i].name == "dV";
+      const ClassSums sums = class_sums(x[i].values, y[i], of_keys ? keys : queries);
+      if (x[i].name != "LSE") {
+        classes_[x[i].name] += sums;
+      }
+      const Distance d = total(sums).distance();
       verdict_ = std::max(verdict_, verdict_on(x[i].name, d));
       Distance& worst = distances_[x[i].name];
       if (!(d.err_over_h <= worst.err_over_h)) {
         worst = d;
       }
     }
+    std::fprintf(stderr, "%s\n%s", shape_.name.c_str(), class_table(classes_).c_str());
   }
 
   const Programs programs_;
@@ -136,6 +120,7 @@ class Bench {
   DeviceInputs inputs_;
   DeviceCalls calls_;
   std::map<std::string, Distance> distances_;
+  std::map<std::string, ClassSums> classes_;
   Verdict verdict_ = Verdict::pass;
 };
 
@@ -154,6 +139,25 @@ struct Current {
   std::unique_ptr<Bench> bench;
 };
 
+void count_distances(benchmark::State& state, const Bench& bench) {
+  for (const auto& [tensor, d] : bench.distances()) {
+    state.counters["distance_" + tensor] = d.relative;
+    state.counters["err_over_h_" + tensor] = d.err_over_h;
+    state.counters["max_z_" + tensor] = d.max_z;
+    state.counters["rms_z_" + tensor] = d.rms_z;
+  }
+  for (const auto& [tensor, sums] : bench.classes()) {
+    for (int c = 0; c < row_class_count; ++c) {
+      if (sums[c].elements > 0) {
+        const Distance d = sums[c].distance();
+        const std::string place = join(by_class, tensor, '.', name(static_cast<RowClass>(c)));
+        state.counters["rms_z" + place] = d.rms_z;
+        state.counters["err_over_h" + place] = d.err_over_h;
+      }
+    }
+  }
+}
+
 void time_attention(benchmark::State& state, const Programs& programs, Current& current,
                     const BenchShape& shape, bool backward) {
   std::unique_ptr<Bench>& bench = current.bench;
@@ -162,12 +166,7 @@ void time_attention(benchmark::State& state, const Programs& programs, Current& 
     bench = std::make_unique<Bench>(programs, shape);
     current.name = shape.name;
   }
-  for (const auto& [tensor, d] : bench->distances()) {
-    state.counters["distance_" + tensor] = d.relative;
-    state.counters["err_over_h_" + tensor] = d.err_over_h;
-    state.counters["max_z_" + tensor] = d.max_z;
-    state.counters["rms_z_" + tensor] = d.rms_z;
-  }
+  count_distances(state, *bench);
   state.SetLabel(std::string(name(bench->verdict())));
   if (bench->verdict() == Verdict::fail) {
     state.SkipWithError("FAIL: outputs are too far from the oracle's");
@@ -187,6 +186,20 @@ void time_attention(benchmark::State& state, const Programs& programs, Current& 
   state.counters["median_ms"] = 1e3 * median;
   state.counters["tflops"] = 1e-12 * (backward ? 2.5 : 1) * bench->flop() / median;
 }
+
+/// The usual one, without the counters by class: the table has them.
+class ShortConsole : public benchmark::ConsoleReporter {
+ public:
+  ShortConsole() : ConsoleReporter(OO_None) {}
+  void ReportRuns(const std::vector<Run>& runs) override {
+    std::vector<Run> shown = runs;
+    for (Run& run : shown) {
+      std::erase_if(run.counters,
+                    [](const auto& c) { return c.first.find(by_class) != std::string::npos; });
+    }
+    ConsoleReporter::ReportRuns(shown);
+  }
+};
 
 /// Takes "--name=value" out of the arguments; the rest is Google Benchmark's.
 std::string take_option(int& argc, char** argv, const std::string& name) {
@@ -210,6 +223,9 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "skipped: there is no device\n");
     return 77;
   }
+  const bool other_format = std::any_of(argv, argv + argc, [](const std::string& argument) {
+    return argument.starts_with("--benchmark_format=");
+  });
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
     return 2;
@@ -231,7 +247,8 @@ int run(int argc, char** argv) {
           ->Unit(benchmark::kMillisecond);
     }
   }
-  benchmark::RunSpecifiedBenchmarks();
+  ShortConsole console;
+  benchmark::RunSpecifiedBenchmarks(other_format ? nullptr : &console);
   benchmark::Shutdown();
   return 0;
 }

@@ -6,7 +6,8 @@
 
 writes reports/data/attention_<device>.json, whose rows[] have name, shape, tflops_forward,
 tflops_backward, peer, peer_forward, peer_backward, ratio_forward, ratio_backward and verdict: a row
-for every peer. Prints the rows as a table.
+for every peer. Without --peers there is one row a shape, and its peer is null. Prints the rows as a
+table.
 """
 
 import argparse
@@ -15,6 +16,10 @@ import os
 import re
 import sys
 
+# As bench_attention names its counters by tensor and class of rows (bench/row_class.h).
+BY_CLASS = re.compile(r"((?:rms_z|err_over_h)_by_class)\.(\w+)\.(\w+)")
+NO_PEERS = {"device": None, "versions": None, "rows": []}
+
 
 def read(path):
     with open(path, encoding="utf-8") as file:
@@ -22,7 +27,8 @@ def read(path):
 
 
 def own_results(document):
-    """By shape: verdict, distances, and TFLOP/s of the passes that were timed."""
+    """By shape: verdict, distances, those by class as objects, and TFLOP/s of the passes that were
+    timed."""
     results = {}
     for run in document["benchmarks"]:
         if run.get("run_type") == "aggregate":
@@ -32,7 +38,12 @@ def own_results(document):
         result["verdict"] = "FAIL" if run.get("error_occurred") else run["label"]
         for key, value in run.items():
             if key.startswith(("distance_", "err_over_h_", "max_z_", "rms_z_")):
-                result[key] = value
+                by_class = BY_CLASS.fullmatch(key)
+                if by_class:
+                    figure, tensor, row_class = by_class.groups()
+                    result.setdefault(figure, {}).setdefault(tensor, {})[row_class] = value
+                else:
+                    result[key] = value
         if "tflops" in run:
             result[f"tflops_{direction}"] = run["tflops"]
             result[f"ms_{direction}"] = run["median_ms"]
@@ -63,7 +74,7 @@ def joined(own, peers, shapes):
             rows.append(row)
     context = own["context"]
     return {
-        "device": peers["device"],
+        "device": peers["device"] or context["about"].split(",")[0],
         "backend": context.get("backend"),
         "about": context.get("about"),
         "contract": json.loads(context["contract"]) if "contract" in context else None,
@@ -89,14 +100,15 @@ def print_table(document):
         )
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--own", required=True)
-    parser.add_argument("--peers", required=True)
+    parser.add_argument("--peers")
     parser.add_argument("--shapes", required=True)
     parser.add_argument("--out", required=True, help="a folder")
-    arguments = parser.parse_args()
-    document = joined(read(arguments.own), read(arguments.peers), read(arguments.shapes))
+    arguments = parser.parse_args(arguments)
+    peers = read(arguments.peers) if arguments.peers else NO_PEERS
+    document = joined(read(arguments.own), peers, read(arguments.shapes))
     device = re.sub(r"[^a-z0-9]+", "_", document["device"].lower()).strip("_")
     os.makedirs(arguments.out, exist_ok=True)
     path = os.path.join(arguments.out, f"attention_{device}.json")
