@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .limits import Measures, decide
+from .arrays import read_values
+from .dropped_pair import BACKWARD, FORWARD, STREAMS, missed_pair
+from .limits import VACUOUS_FACTOR, Measures, decide
 
 PASSES = ("PASS", "MARGINAL")
 
@@ -14,8 +16,14 @@ PASSES = ("PASS", "MARGINAL")
 class Result:
     """One tensor: PASS, MARGINAL, FAIL, MISTRUSTED or UNSUPPORTED, why, and its figures.
 
-    MARGINAL is right, barely. MISTRUSTED is not wrong, but the vector cannot tell it from zeros or
-    from 1.01 times the right values. Figures are NaN where there was nothing to measure.
+    MARGINAL is right, barely. MISTRUSTED is not wrong, but the vector cannot tell it from zeros,
+    from 1.01 times the right values, or from what one key less gives. `bool` is true where it
+    passes. Figures are NaN where there is nothing to measure:
+
+    err_over_h    max |x' - x| / H; the bound is 1
+    max_z, rms_z  |x' - x| in deviations that the contract predicts
+    gain_minus_1  <x' - x, x> / <x, x>: 0.01 is "1 % too large"; not of mere rounding errors
+    lse_mass      of the LSE: exp(x' - x) - 1 where it is worst, probability that is gained or lost
     """
 
     vector: str
@@ -27,46 +35,22 @@ class Result:
     max_z: float = math.nan
     rms_z: float = math.nan
     gain_minus_1: float = math.nan
+    lse_mass: float = math.nan
 
     def __bool__(self):
         return self.verdict in PASSES
 
     def __str__(self):
-        def text(label, value, form):
-            return f"{label} {'-' if math.isnan(value) else format(value, form)}"
-
-        figures = "  ".join(
-            [
-                text("err/H", self.err_over_h, ".3g"),
-                text("max z", self.max_z, ".3g"),
-                text("RMS z", self.rms_z, ".3g"),
-                text("gain-1", self.gain_minus_1, ".1e"),
-            ]
+        figures = (
+            ("err/H", self.err_over_h, ".3g"),
+            ("max z", self.max_z, ".3g"),
+            ("RMS z", self.rms_z, ".3g"),
+            ("gain-1", self.gain_minus_1, ".1e"),
+            ("LSE", self.lse_mass, ".1e"),
         )
-        what = f"{self.vector} {self.tensor}: {self.verdict} {self.reason}".rstrip()
-        return f"{what}  {figures}  {self.detail}".rstrip()
-
-
-def to_numpy(values):
-    """float64 from NumPy, from PyTorch on any device, or from anything with DLPack."""
-    if hasattr(values, "detach"):  # PyTorch, whose bfloat16 NumPy does not know
-        return values.detach().double().cpu().numpy()
-    if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
-        values = np.from_dlpack(values)
-    values = np.asarray(values)
-    if values.dtype.kind not in "fiu":
-        raise TypeError(f"its elements are {values.dtype}; real numbers are allowed")
-    return values.astype(np.float64)
-
-
-def _numbers(values):
-    """The values as float64, or None and what is wrong with them."""
-    if values is None:
-        return None, "it is None"
-    try:
-        return to_numpy(values), ""
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        return None, str(error).splitlines()[0]
+        words = [f"{self.vector} {self.tensor}: {self.verdict} {self.reason}".rstrip()]
+        words += [f"{label} {x:{form}}" for label, x, form in figures if not math.isnan(x)]
+        return "  ".join([*words, self.detail]).rstrip()
 
 
 def _place(vector, name, index):
@@ -74,7 +58,8 @@ def _place(vector, name, index):
     if vector.family != "attention":
         return str(list(index))
     stream, token, head = index[:3]
-    words = f"{('clean', 'corrupted')[stream]} stream, token {token}, head {head}"
+    block = np.searchsorted(vector.entry["mask"]["block_starts"], token, "right") - 1
+    words = f"{STREAMS[stream]} stream, block {block}, token {token}, head {head}"
     if len(index) > 3:
         words += f", channel {index[3]}"
     if name in ("dk", "dv"):
@@ -83,163 +68,124 @@ def _place(vector, name, index):
     return f"{words} (row {stream * length + token})"
 
 
-def judge_values(vector, name, values):
-    """One output, in the vector's own shape, against what is expected."""
-    x = vector.expected[name]
-    result = Result(vector.id, name, "PASS")
-    numbers, problem = _numbers(values)
-    if numbers is not None and numbers.shape != x.shape:
-        problem = f"its shape is {numbers.shape}; the vector's is {x.shape}"
-    if problem:
-        result.verdict, result.reason, result.detail = "FAIL", "shape", problem
-        return result
-    measures = Measures(vector, name, numbers)
+def _element(vector, name, values, place):
+    """"VALUE for REFERENCE, H and sigma" of the element of a flat index."""
+    index = tuple(int(i) for i in np.unravel_index(int(place), values.shape))
+    at = f"at {_place(vector, name, index)}: " if index else ""
+    text = f"{at}{float(values[index])!r} for {float(vector.expected[name][index])!r}"
+    text += f", H {float(vector.h[name][index]):.3g}"
+    if name in vector.sigma:
+        text += f", sigma {float(vector.sigma[name][index]):.3g}"
+    return text
+
+
+def _set_figures(result, measures):
+    """What can be measured: nothing where no number is finite, no ratio where H is 0."""
+    if measures.elements == 0:
+        return
     result.err_over_h = measures.err_over_h
     if measures.statistical:
         result.max_z, result.rms_z = measures.max_z, measures.rms_z
+    if measures.gain_counts():
         result.gain_minus_1 = measures.gain - 1
-    finding = decide(measures)
-    if finding.verdict != "PASS":
-        result.verdict, result.reason = finding.verdict, finding.reason
-        index = tuple(int(i) for i in np.unravel_index(int(finding.place), x.shape))
-        result.detail = (
-            f"{finding.text}, at {_place(vector, name, index)}: {float(numbers[index])!r} for "
-            f"{float(x[index])!r}, H {float(vector.h[name][index]):.3g}"
-        )
-    if finding.verdict == "FAIL":
-        return result
-    for factor, what in ((0.0, "zeros"), (1.01, "1.01 times the right answer")):
+    if result.tensor == "lse":
+        with np.errstate(over="ignore"):
+            mass = np.expm1(measures.error).ravel()
+        result.lse_mass = float(mass[np.abs(mass).argmax()])
+
+
+def _vacuous(vector, name):
+    """What would pass, too: zeros, or a factor."""
+    x = vector.expected[name]
+    for factor, what in ((0.0, "zeros"), (VACUOUS_FACTOR, f"{VACUOUS_FACTOR} times the right answer")):
         wrong = np.where(np.isfinite(x), factor * np.where(np.isfinite(x), x, 0), x)
         if decide(Measures(vector, name, wrong)).verdict != "FAIL":
+            return what
+    return ""
+
+
+def judge_values(vector, name, values):
+    """One output, in the vector's own shape, against what is expected.
+
+    Values of another shape or type FAIL with reason "shape". Raises LookupError where the vector
+    has no such output.
+    """
+    _require_output(vector, name)
+    numbers, problem = read_values(values, vector.expected[name].shape)
+    return wrong_shape(vector, name, problem) if problem else _judge_numbers(vector, name, numbers)
+
+
+def wrong_shape(vector, name, problem):
+    """The result for an output that cannot be compared."""
+    return Result(vector.id, name, "FAIL", "shape", problem)
+
+
+def _require_output(vector, name):
+    if name not in vector.expected:
+        known = ", ".join(vector.expected)
+        raise LookupError(f"{vector.id} has no output {name!r}; it has {known}")
+
+
+def _judge_numbers(vector, name, numbers):
+    result = Result(vector.id, name, "PASS")
+    measures = Measures(vector, name, numbers)
+    finding = decide(measures)
+    if finding.reason not in ("nonfinite", "coverage"):  # else the figures are of what is not wrong
+        _set_figures(result, measures)
+    result.verdict, result.reason = finding.verdict, finding.reason
+    if finding.verdict != "PASS":
+        result.detail = f"{finding.text}, {_element(vector, name, numbers, finding.place)}"
+    if finding.verdict != "FAIL":
+        what = _vacuous(vector, name)
+        if what:
             result.verdict, result.reason = "MISTRUSTED", ""
             result.detail = f"vacuous: {what} would pass"
-            break
     return result
 
 
+def mistrust_missed_pairs(vector, results):
+    """O, or dQ, is MISTRUSTED where its group passes and would pass without one pair, too."""
+    found = {result.tensor: result for result in results}
+    for names in (FORWARD, BACKWARD):
+        group = [found[name] for name in names if name in found]
+        complete = len(group) == len(names)
+        if not complete or any(r.verdict in ("FAIL", "UNSUPPORTED") for r in group):
+            continue
+        pair = missed_pair(vector, names)
+        if pair is not None and group[0]:
+            group[0].verdict, group[0].reason = "MISTRUSTED", ""
+            group[0].detail = f"vacuous: it would pass without the pair of {pair}"
+
+
 def judge_outputs(vector, outputs):
-    """Every expected output; one that `outputs` lacks fails, and so does one that nobody expects."""
+    """Every expected output, from a dictionary of arrays by name in the vector's own shapes.
+
+    One that is missing fails, and so does one that nobody expects; the gradients of an attention
+    that has none of them are UNSUPPORTED. Raises TypeError where `outputs` is no dictionary.
+    """
+    if not hasattr(outputs, "keys"):
+        raise TypeError(f"outputs is a {type(outputs).__name__}; it has to be a dictionary by name")
+    forward = vector.family == "attention" and not any(name in outputs for name in BACKWARD)
     results = []
     for name in vector.expected:
         if name in outputs:
             results.append(judge_values(vector, name, outputs[name]))
+        elif forward and name in BACKWARD:
+            results.append(without_gradients(vector, name))
         else:
-            results.append(Result(vector.id, name, "FAIL", "coverage", "it is missing"))
+            shape = vector.expected[name].shape
+            detail = f"it is missing; it has to be an array of shape {shape}"
+            results.append(Result(vector.id, name, "FAIL", "coverage", detail))
     for name in outputs:
         if name not in vector.expected:
             known = ", ".join(vector.expected)
             detail = f"the vector has no such output; it has {known}"
             results.append(Result(vector.id, str(name), "FAIL", "coverage", detail))
+    if vector.family == "attention":
+        mistrust_missed_pairs(vector, results)
     return results
 
 
-def _several(what, returned, counts, allowed):
-    """`returned` as a tuple of one of these lengths. Raises TypeError."""
-    if not isinstance(returned, (tuple, list)) or len(returned) not in counts:
-        got = (
-            f"{len(returned)} values"
-            if isinstance(returned, (tuple, list))
-            else f"a {type(returned).__name__}"
-        )
-        raise TypeError(f"{what} returned {got}; it has to return {allowed}")
-    return tuple(returned)
-
-
-def judge_merge(merge, vector):
-    """Calls `merge(o_a, lse_a, o_b, lse_b)` -> o, lse part by part: o (R, H, D), lse (R, H)."""
-    o_parts, lse_parts = (vector.inputs[name] for name in ("o_parts", "lse_parts"))
-    o, lse = o_parts[0], lse_parts[0]
-    for o_next, lse_next in zip(o_parts[1:], lse_parts[1:]):
-        o, lse = _several("merge", merge(o, lse, o_next, lse_next), (2,), "o, lse")
-    return judge_outputs(vector, {"o": o, "lse": lse})
-
-
-def judge_cross_entropy(cross_entropy, vector):
-    """Calls `cross_entropy(hidden, head, labels, row_weights, softcap, excluded, upstream)`.
-
-    Returns row_loss (R), d_hidden (R, E), d_head (V, E), as golden/README.md defines them.
-    """
-    tensors = [vector.inputs[name] for name in ("hidden", "head", "labels", "row_weights")]
-    numbers = [vector.entry[name] for name in ("softcap", "excluded", "upstream")]
-    names = ("row_loss", "d_hidden", "d_head")
-    returned = _several("cross_entropy", cross_entropy(*tensors, *numbers), (3,), ", ".join(names))
-    return judge_outputs(vector, dict(zip(names, returned)))
-
-
-def _in_streams(name, values, shape):
-    """(2L, ...) as (2, L, ...), or a Result's detail where it is no such array."""
-    numbers, problem = _numbers(values)
-    rows = (2 * shape[1], *shape[2:])
-    if numbers is not None and numbers.shape != rows:
-        problem = f"its shape is {numbers.shape}; it has to be {rows}"
-    return (None, problem) if problem else (numbers.reshape(shape), "")
-
-
-def _of_key_sets(index, pairs, shape):
-    """dK or dV of both key sets, stacked, or what is wrong with them."""
-    out = []
-    for number, pair in enumerate(pairs):
-        numbers, problem = _numbers(pair[index])
-        if numbers is not None and numbers.shape != shape[1:]:
-            problem = f"its shape is {numbers.shape}; it has to be {shape[1:]}"
-        if problem:
-            return None, f"of key set {number}: {problem}"
-        out.append(numbers)
-    return np.stack(out), ""
-
-
-def judge_attention(attention, vector, convert=lambda array: array):
-    """Calls `attention(q, key_sets, intervals, scale, d_o)` on a vector and judges what it returns.
-
-    q, d_o (2L, Hq, D): the rows of both streams, the clean ones first: row i of the corrupted stream
-    is row L + i. key_sets: (k, v) of the clean keys, then of the corrupted ones, each (L, Hkv, D).
-    intervals: for each key set (2L, 2) integers; row i sees its keys [begin, end). All are NumPy
-    arrays, float32 where the vector has bfloat16 (the values fit) or float32, float64 where it has
-    that, unless `convert` makes something else of them, for instance torch.from_dlpack.
-
-    Returns o (2L, Hq, D) and lse (2L, Hq), or o, lse, dq (2L, Hq, D), and (dk, dv) of each key set,
-    each (L, Hkv, D), in any real format: under a bf16 contract float32 outputs are judged, too, and
-    are closer than they need to be. Without gradients these are UNSUPPORTED. Raises TypeError where
-    it returns another number of values; a wrong shape or type fails its tensor.
-    """
-    both = {}
-    for name in ("q", "d_o"):
-        values = np.array(vector.inputs[name])
-        both[name] = values.reshape(-1, *values.shape[2:])
-    key_sets = [
-        tuple(convert(np.array(vector.inputs[name][stream])) for name in ("k", "v"))
-        for stream in (0, 1)
-    ]
-    table = vector.inputs["intervals"]
-    rows = 2 * table.shape[1]
-    intervals = [convert(np.array(table[:, :, stream].reshape(rows, 2))) for stream in (0, 1)]
-    returned = _several(
-        "attention",
-        attention(
-            convert(both["q"]), key_sets, intervals, vector.entry["scale"], convert(both["d_o"])
-        ),
-        (2, 4),
-        "o, lse or o, lse, dq, [(dk, dv), (dk, dv)]",
-    )
-    found = {
-        name: _in_streams(name, values, vector.expected[name].shape)
-        for name, values in zip(("o", "lse", "dq"), returned)
-    }
-    if len(returned) == 4:
-        allowed = "(dk, dv) of the clean and of the corrupted keys"
-        pairs = _several("attention, as its gradients of keys,", returned[3], (2,), allowed)
-        pairs = [_several("attention, as a key set's gradients,", p, (2,), "dk, dv") for p in pairs]
-        for index, name in enumerate(("dk", "dv")):
-            found[name] = _of_key_sets(index, pairs, vector.expected[name].shape)
-    results = []
-    for name in ("o", "lse", "dq", "dk", "dv"):
-        if name not in found:
-            results.append(Result(vector.id, name, "UNSUPPORTED", "", "no gradients were returned"))
-            continue
-        values, problem = found[name]
-        results.append(
-            Result(vector.id, name, "FAIL", "shape", problem)
-            if problem
-            else judge_values(vector, name, values)
-        )
-    return results
+def without_gradients(vector, name):
+    """The result for a gradient of an attention that has the forward alone."""
+    return Result(vector.id, name, "UNSUPPORTED", "", "no gradients were returned")

@@ -35,19 +35,47 @@ class Vector:
         return f"Vector({self.id})"
 
 
+def _read_manifest(folder):
+    path = os.path.join(folder, "manifest.json")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"{path} does not exist; golden/v1 of bdlm-conformance has one")
+    try:
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+        format = manifest["format"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is no manifest of golden vectors: {error!r}") from error
+    if format != "bdlm-golden-1":
+        raise ValueError(f"{path}: the format is {format!r}; bdlm-golden-1 is read")
+    return manifest
+
+
+def _nothing_matches(folder, entries, ids, family):
+    """What there is instead."""
+    families = sorted({entry["family"] for entry in entries})
+    if family not in (None, *families):
+        return f"{folder} has no family {family!r}; it has {', '.join(families)}"
+    of_family = [entry for entry in entries if family in (None, entry["family"])]
+    named = [entry["id"] for entry in of_family if fnmatch.fnmatchcase(entry["id"], ids)]
+    if named:
+        return (
+            f"{named[0]} is not stored in {folder}: bdlm golden gen --case ID --out DIR makes it, "
+            "bdlm verify --outputs judges it"
+        )
+    stored = [entry["id"] for entry in of_family if entry["file"] is not None]
+    return (
+        f"no {family + ' ' if family else ''}vector of {folder} matches {ids!r}; there are "
+        f"{len(stored)}, for instance {' and '.join(stored[:2])}"
+    )
+
+
 def load_vectors(folder, ids="*", family=None):
     """The stored vectors of a folder, golden/v1, whose ids match a glob; with checked digests.
 
     Raises FileNotFoundError where the folder has no manifest, LookupError where no vector matches,
     ValueError where a file is not what the manifest says.
     """
-    path = os.path.join(folder, "manifest.json")
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"{path} does not exist; golden/v1 of bdlm-conformance has one")
-    with open(path, encoding="utf-8") as file:
-        manifest = json.load(file)
-    if manifest.get("format") != "bdlm-golden-1":
-        raise ValueError(f"{folder}: the manifest's format is {manifest.get('format')!r}")
+    manifest = _read_manifest(folder)
     out = []
     for entry in manifest["vectors"]:
         wanted = family in (None, entry["family"]) and fnmatch.fnmatchcase(entry["id"], ids)
@@ -69,11 +97,7 @@ def load_vectors(folder, ids="*", family=None):
                 place[rest] = values
         out.append(vector)
     if not out:
-        stored = [e["id"] for e in manifest["vectors"] if e["file"] and family in (None, e["family"])]
-        raise LookupError(
-            f"no {family + ' ' if family else ''}vector of {folder} matches {ids!r}; there are "
-            f"{len(stored)}, for instance {stored[:2]}"
-        )
+        raise LookupError(_nothing_matches(folder, manifest["vectors"], ids, family))
     return out
 
 

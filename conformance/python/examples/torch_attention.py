@@ -2,8 +2,8 @@
 
     python3 conformance/python/examples/torch_attention.py [golden/v1]
 
-Arrays go in and out by DLPack. Where PyTorch is not installed this says so and ends with
-77.
+Arrays go in and out by DLPack. Where PyTorch or NumPy is missing this says so and ends
+with 77.
 """
 
 import pathlib
@@ -11,12 +11,12 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bdlm_conformance import attention_vectors, judge_attention  # noqa: E402
-
 try:
     import torch
-except ImportError:
-    torch = None
+    from bdlm_conformance import judge_folder
+except ModuleNotFoundError as error:
+    print(f"{error} ({sys.executable}): nothing was judged")
+    sys.exit(77)
 
 
 def attention(q, key_sets, intervals, scale, d_o):
@@ -42,19 +42,8 @@ def attention(q, key_sets, intervals, scale, d_o):
 
 
 def main():
-    if torch is None:
-        print("PyTorch is not installed: nothing was judged")
-        return 77
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    folder = sys.argv[1] if len(sys.argv) > 1 else "golden/v1"
-    wrong = 0
-    for vector in attention_vectors(folder):
-        convert = lambda array: torch.from_dlpack(array).to(device)  # noqa: E731
-        for result in judge_attention(attention, vector, convert):
-            print(result)
-            wrong += result.verdict == "FAIL"
-    print(f"{wrong} tensors FAIL")
-    return 1 if wrong else 0
+    return judge_folder(attention, *sys.argv[1:2], convert=lambda x: torch.from_dlpack(x).to(device))
 
 
 if __name__ == "__main__":
