@@ -135,7 +135,7 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
       }
     }
   }
-  // A longer row: sums over more keys than a tile.
+  // A longer row: sums over more keys than a tile. Kernels for 128 channels have tiles of 128.
   for (const int64_t length : quick ? std::vector<int64_t>{257} : std::vector<int64_t>{257, 601}) {
     const Shape shape{Sequence::uniform(length, 32), 32, "", ""};
     for (const Scheme scheme : {Scheme::monolithic, Scheme::csbp}) {
@@ -144,8 +144,10 @@ std::vector<BackendCase> statistical_cases(const Selection& selection) {
           selection.ranks.empty() ||
           std::find(selection.ranks.begin(), selection.ranks.end(), ranks) != selection.ranks.end();
       if (chosen(selection.schemes, scheme) && wanted) {
-        add_gauss({shape, {CleanRule::block_causal, 0}, scheme, ranks, BlockAssignment::dual_end},
-                  {2, 1, 64});
+        for (const int64_t head_dim : {64, 128}) {
+          add_gauss({shape, {CleanRule::block_causal, 0}, scheme, ranks, BlockAssignment::dual_end},
+                    {2, 1, head_dim});
+        }
       }
     }
   }

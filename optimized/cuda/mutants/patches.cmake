@@ -1,0 +1,87 @@
+# What a patch of this folder says and changes, and how it is applied to copies of the sources.
+#
+#   cmake -DPATCH=FILE -DSOURCE=ROOT -DFOLDER=FOLDER -P patches.cmake   applies one
+#   cmake -DSOURCE=ROOT -DFOLDER=FOLDER -P patches.cmake                checks all of them
+#
+# Copies lie under FOLDER as the sources do under ROOT. A patch begins with lines "word: text":
+# class, fault and shows, and where they are not the default plugin, level, tiers and cases.
+
+# The text behind "word: " in the lines before the diff; empty where there is none.
+function(bdlm_patch_field out patch word)
+  file(READ ${patch} text)
+  string(REGEX REPLACE "\ndiff --git .*" "" text "\n${text}")
+  set(${out} "" PARENT_SCOPE)
+  if(text MATCHES "\n${word}: ([^\n]*)")
+    set(${out} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# The files that a patch changes, as paths from the root.
+function(bdlm_patched_files out patch)
+  file(STRINGS ${patch} lines REGEX "^\\+\\+\\+ ")
+  list(TRANSFORM lines REPLACE "^\\+\\+\\+ (b/)?([^\t]*).*" "\\2")
+  set(${out} "${lines}" PARENT_SCOPE)
+endfunction()
+
+function(bdlm_apply_patch patch source folder)
+  bdlm_patched_files(files ${patch})
+  foreach(file ${files})
+    if(NOT EXISTS ${source}/${file})
+      message(FATAL_ERROR "${patch} changes ${file}, which is not there")
+    endif()
+    cmake_path(GET file PARENT_PATH inside)
+    file(MAKE_DIRECTORY ${folder}/${inside})
+    file(COPY_FILE ${source}/${file} ${folder}/${file})
+  endforeach()
+  find_program(git git REQUIRED)
+  # Not as a part of the repository around the folder: git would pass over its ignored files.
+  cmake_path(GET folder PARENT_PATH above)
+  set(ENV{GIT_CEILING_DIRECTORIES} ${above})
+  execute_process(COMMAND ${git} apply --whitespace=nowarn ${patch} WORKING_DIRECTORY ${folder}
+                  RESULT_VARIABLE status ERROR_VARIABLE error)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${patch} does not apply to the sources of today:\n${error}")
+  endif()
+  foreach(file ${files})
+    file(SHA256 ${source}/${file} before)
+    file(SHA256 ${folder}/${file} after)
+    if(before STREQUAL after)
+      message(FATAL_ERROR "${patch} has left ${file} as it was")
+    endif()
+  endforeach()
+endfunction()
+
+function(bdlm_check_patches source folder)
+  file(GLOB patches ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/*.patch)
+  if(NOT patches)
+    message(FATAL_ERROR "there are no patches in ${CMAKE_CURRENT_FUNCTION_LIST_DIR}")
+  endif()
+  foreach(patch ${patches})
+    cmake_path(GET patch STEM name)
+    foreach(word class fault shows)
+      bdlm_patch_field(text ${patch} ${word})
+      if(text STREQUAL "" OR text MATCHES "[\"\\\\]")
+        message(FATAL_ERROR "${patch} has no line '${word}: text' without quotes and backslashes")
+      endif()
+    endforeach()
+    bdlm_patched_files(files ${patch})
+    foreach(file ${files})
+      if(NOT file MATCHES "^optimized/cuda/(sm90/)?[a-z0-9_]+\\.cuh?$")
+        message(FATAL_ERROR "${patch} changes ${file}, which is no kernel")
+      endif()
+    endforeach()
+    file(REMOVE_RECURSE ${folder}/${name})
+    file(MAKE_DIRECTORY ${folder}/${name})
+    bdlm_apply_patch(${patch} ${source} ${folder}/${name})
+  endforeach()
+  list(LENGTH patches count)
+  message(STATUS "${count} patches apply and change nothing but kernels")
+endfunction()
+
+if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
+  if(DEFINED PATCH)
+    bdlm_apply_patch(${PATCH} ${SOURCE} ${FOLDER})
+  else()
+    bdlm_check_patches(${SOURCE} ${FOLDER})
+  endif()
+endif()
