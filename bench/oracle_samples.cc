@@ -322,11 +322,11 @@ int run(int argc, char** argv) {
     std::fflush(stdout);
     right = right && good;
     rows.push_back(std::move(row));
-  }
-  if (const std::string out = option(argc, argv, "out", ""); !out.empty()) {
-    std::ofstream file(out);
-    file << nlohmann::ordered_json{{"about", oracle->about}, {"rows", rows}}.dump(1) << '\n';
-    require<FileError>(file.good(), "cannot write ", out);
+    if (const std::string out = option(argc, argv, "out", ""); !out.empty()) {
+      std::ofstream file(out);
+      file << nlohmann::ordered_json{{"about", oracle->about}, {"rows", rows}}.dump(1) << '\n';
+      require<FileError>(file.good(), "cannot write ", out);
+    }
   }
   return right ? 0 : 1;
 }
