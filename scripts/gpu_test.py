@@ -311,6 +311,18 @@ class Gpu(unittest.TestCase):
         got = self.machine.run_stages("sanitize")
         self.assertEqual(got.stages["sanitize"], "skipped (compute-sanitizer is not found)")
 
+    @unittest.skipUnless("BDLM_PROGRAM" in os.environ, "BDLM_PROGRAM does not name bdlm")
+    def test_the_cases_of_the_sanitizer_exist(self):
+        dry = self.machine.run("--out", self.machine.out, "--dry-run", "--stages", "sanitize")
+        ids = set(re.findall(r"--case (\S+)", dry.out))
+        self.assertEqual(len(ids), 5)
+        for case in ids:
+            words = f"verify --backend cpu --level gate --tier T4,T6 --list --case {case}".split()
+            listed = subprocess.run(
+                [os.environ["BDLM_PROGRAM"], *words], capture_output=True, text=True, check=False
+            )
+            self.assertEqual([l.split()[1] for l in listed.stdout.splitlines()], [case])
+
     def test_a_row_that_failed_fails_the_benchmark(self):
         self.machine.program(
             "build/bench_attention",
