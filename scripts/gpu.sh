@@ -12,8 +12,13 @@
 #   --dry-run        print the commands and run none
 #
 #   stage      what                                             seconds   writes to DIR
+<<<<<<< HEAD
 #   build      the programs below, in build/                        900
 #   verify     bdlm verify --backend bdlm_cuda.so                   480   verify.jsonl, as they come
+=======
+#   build      the programs below, in build/                       1800
+#   verify     bdlm verify --backend bdlm_cuda.so --strict          480   verify.jsonl, as they come
+>>>>>>> 0fbdf5b (gpu.sh: a build may take half an hour on two cores)
 #   tests      cuda_device_tests                                    300
 #   sanitize   memcheck and racecheck of compute-sanitizer          480   sanitize.txt
 #              on a few small cases
@@ -387,7 +392,7 @@ stage() {
   say "stage $name: $said, $((SECONDS - start)) s"
 }
 
-[[ $stages == peers ]] || stage build 900
+[[ $stages == peers ]] || stage build 1800
 ! wanted verify || stage verify 480 "$out/verify.jsonl"
 ! wanted tests || stage tests 300
 ! wanted sanitize || stage sanitize 480 "$out/sanitize.txt" "$out/sanitize.tmp"
