@@ -12,13 +12,8 @@
 #   --dry-run        print the commands and run none
 #
 #   stage      what                                             seconds   writes to DIR
-<<<<<<< HEAD
-#   build      the programs below, in build/                        900
-#   verify     bdlm verify --backend bdlm_cuda.so                   480   verify.jsonl, as they come
-=======
 #   build      the programs below, in build/                       1800
 #   verify     bdlm verify --backend bdlm_cuda.so --strict          480   verify.jsonl, as they come
->>>>>>> 0fbdf5b (gpu.sh: a build may take half an hour on two cores)
 #   tests      cuda_device_tests                                    300
 #   sanitize   memcheck and racecheck of compute-sanitizer          480   sanitize.txt
 #              on a few small cases
@@ -244,8 +239,8 @@ stage_verify() {
   local status=0
   needs "$folder/bdlm" "$plugin" || return
   limited "$out/verify.jsonl" "$log" "${own[@]}" "$folder/bdlm" verify --backend "$plugin" \
-    --level "$level" --jobs "$(nproc)" --jsonl - || status=$?
-  show '^[0-9]+ cases: '
+    --level "$level" --strict --jobs "$(nproc)" --jsonl - || status=$?
+  show '^[0-9]+ cases: |^bdlm: '
   return "$status"
 }
 

@@ -18,7 +18,7 @@ struct MaskOptions {
   std::vector<std::string> documents;
   std::string clean = "block-causal";
   std::string format = "intervals";
-  std::string part = "corrupted-corrupted";
+  std::string part;  // empty: corrupted-corrupted
   std::string out;
 };
 
@@ -31,6 +31,8 @@ CleanRule parse_clean(const std::string& text) {
 int mask(const MaskOptions& o) {
   const MaskFormat format = parse_mask_format(o.format);
   const LayerRule rule{parse_clean(o.clean), o.window};
+  require(o.part.empty() || format == MaskFormat::cu_seqlens,
+          "--part is of the format cu_seqlens; the others hold every part");
   require(o.length / o.block < int64_t{1} << 26, "--length ", o.length,
           " has more than 2^26 blocks of ", o.block, "; larger blocks make fewer");
   const Sequence sequence = Sequence::uniform(o.length, o.block, parse_documents(o.documents));
@@ -50,8 +52,9 @@ int mask(const MaskOptions& o) {
       write_file(o.out, flex_mask(sequence, rule));
       break;
     case MaskFormat::cu_seqlens: {
-      const PackedMask packed = packed_mask(sequence, rule, parse_mask_part(o.part));
-      metadata["part"] = o.part;
+      const std::string part = o.part.empty() ? "corrupted-corrupted" : o.part;
+      const PackedMask packed = packed_mask(sequence, rule, parse_mask_part(part));
+      metadata["part"] = part;
       metadata["causal"] = packed.causal ? "true" : "false";
       metadata["window_left"] = join(packed.window_left);
       write_safetensors(o.out, packed_tensors(packed), metadata);

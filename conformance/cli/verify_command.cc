@@ -88,7 +88,11 @@ void add_verify_command(CLI::App& app, int& status) {
            "Judge the outputs for golden vectors in this folder, ID.safetensors, instead");
   add_text(*command, "--golden", options->golden,
            "With --outputs: the folder of vectors; default golden/v1, or made anew");
-  command->add_flag("--strict", options->strict, "MISTRUSTED, SKIPPED and UNSUPPORTED fail too")
+  command
+      ->add_flag(
+          "--strict", options->strict,
+          "MISTRUSTED and SKIPPED fail too, UNSUPPORTED where the entry is not NULL, and a run "
+          "that judges nothing")
       ->disable_flag_override();
   command->add_flag("--list", options->list, "Print the ids and run nothing")
       ->disable_flag_override();

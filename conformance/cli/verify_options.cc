@@ -87,6 +87,9 @@ std::string rerun_options(const VerifyOptions& options) {
   if (options.seeds != 1) {
     add("--seeds", join(options.seeds));
   }
+  if (options.timeout > 0) {
+    add("--timeout", join(options.timeout));
+  }
   return out;
 }
 

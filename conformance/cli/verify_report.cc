@@ -73,6 +73,9 @@ int VerifyReport::finish(const RunInfo& run) {
   }
   table_->foot(summarize(results_));
   print_known();
+  if (options_.strict && judges_nothing(results_)) {
+    out_ << "every case is UNSUPPORTED: nothing was judged\n";
+  }
   if (lines_) {
     lines_->close();
   }
@@ -90,7 +93,7 @@ int VerifyReport::finish(const RunInfo& run) {
 void VerifyReport::print_groups() const {
   char line[200];
   std::snprintf(line, sizeof line, "%-6s %-12s %8s %6s %9s %8s %12s %9s\n", "tier", "scheme",
-                "cases", "PASS", "MARGINAL", "FAIL...", "err/bound", "seconds");
+                "cases", "PASS", "MARGINAL", "others", "err/bound", "seconds");
   out_ << line;
   for (const auto& [key, group] : groups_) {
     const int64_t good = group.summary[Verdict::pass] + group.summary[Verdict::marginal];

@@ -134,7 +134,9 @@ BOOST_AUTO_TEST_CASE(a_wrong_result_a_crash_a_hang_and_a_refusal_have_their_verd
   BOOST_TEST(verdict("hang", "--timeout 0.5") == "TIMEOUT  1");
   BOOST_TEST(verdict("refuse", "") == "UNSUPPORTED  0");
   BOOST_TEST(verdict("refuse", "--strict") == "UNSUPPORTED  1");
-  BOOST_TEST(verdict("null-entry", "--strict") == "UNSUPPORTED null_entry 0");
+  BOOST_TEST(verdict("null-entry", "") == "UNSUPPORTED null_entry 0");
+  // Alone it judges nothing.
+  BOOST_TEST(verdict("null-entry", "--strict") == "UNSUPPORTED null_entry 1");
 }
 
 BOOST_AUTO_TEST_CASE(another_contract_is_taken_and_said) {

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
 #include "conformance/golden/golden_file.h"
+#include "conformance/golden/manifest.h"
+#include "conformance/golden/sha256.h"
 #include "conformance/judge/judge_attention.h"
 #include "reference/base/error.h"
 #include "reference/base/text.h"
@@ -169,6 +172,17 @@ void judge_other_file(const GoldenCase& c, const SafetensorsFile& file,
   }
 }
 
+std::string stored_path(const std::string& golden, const GoldenCase& c) {
+  return join(golden, '/', c.family(), '/', c.id, ".safetensors");
+}
+
+/// Right values that someone has changed judge nothing.
+void check_digest(const std::string& path, const std::string& expected) {
+  const std::string digest = sha256_of_file(path);
+  require<FileError>(digest == expected, path, ": the digest is ", digest, ", the manifest has ",
+                     expected.empty() ? "none" : expected);
+}
+
 }  // namespace
 
 CaseResult judge_output_file(const GoldenCase& c, const std::string& path,
@@ -182,7 +196,7 @@ CaseResult judge_output_file(const GoldenCase& c, const std::string& path,
     if (golden.empty() || !c.stored) {
       right = make_vector(c).outputs;
     } else {
-      const std::string stored = join(golden, '/', c.family(), '/', c.id, ".safetensors");
+      const std::string stored = stored_path(golden, c);
       right = read_golden_outputs(SafetensorsFile(stored), stored);
     }
     if (std::holds_alternative<AttentionVector>(c.what)) {
@@ -211,9 +225,18 @@ std::vector<CaseResult> judge_outputs(const OutputsOptions& options) {
   require(
       !files.empty(), "--outputs ", printable(options.folder, 400),
       " holds no safetensors file; its files are ID.safetensors, as bdlm golden list shows ids");
+  std::map<std::string, std::string> digests;
+  if (!options.golden.empty()) {
+    for (const ManifestEntry& entry : read_manifest(options.golden + "/manifest.json")) {
+      digests[entry.id] = entry.sha256;
+    }
+  }
   std::vector<CaseResult> out;
   for (const GoldenCase& c : select_golden_cases(options.ids, false)) {
     if (files.erase(c.id) == 1) {
+      if (!options.golden.empty() && c.stored) {
+        check_digest(stored_path(options.golden, c), digests[c.id]);
+      }
       out.push_back(
           judge_output_file(c, join(options.folder, '/', c.id, ".safetensors"), options.golden));
     } else if (c.stored) {

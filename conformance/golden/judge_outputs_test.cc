@@ -3,6 +3,7 @@
 #include "conformance/golden/judge_outputs.h"
 
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 
@@ -345,6 +346,18 @@ BOOST_AUTO_TEST_CASE(a_folder) {
   BOOST_TEST(summary[Verdict::pass] == 1);
   BOOST_TEST(summary[Verdict::fail] == 1);
   BOOST_TEST(summary[Verdict::skipped] > 40);
+  // Vectors that are not those of the manifest judge nothing.
+  const testing::Directory copy;
+  const std::filesystem::path place = copy.path / "attention";
+  std::filesystem::create_directory(place);
+  std::filesystem::copy(golden + "/manifest.json", copy.path / "manifest.json");
+  const std::string vector = c.id + ".safetensors";
+  std::filesystem::copy(golden + "/attention/" + vector, place / vector);
+  BOOST_TEST(judge_outputs({folder.path.string(), c.id, copy.path.string()}).size() == 1u);
+  std::ofstream(place / vector, std::ios::app) << 'x';
+  BOOST_CHECK_THROW(judge_outputs({folder.path.string(), c.id, copy.path.string()}), FileError);
+  std::filesystem::remove(copy.path / "manifest.json");
+  BOOST_CHECK_THROW(judge_outputs({folder.path.string(), c.id, copy.path.string()}), FileError);
   // Without the stored vectors the verdict is the same.
   const std::vector<CaseResult> anew = judge_outputs({folder.path.string(), c.id, ""});
   BOOST_TEST((anew.size() == 1 && anew[0].verdict == Verdict::pass));

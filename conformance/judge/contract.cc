@@ -1,6 +1,7 @@
 #include "conformance/judge/contract.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "reference/base/error.h"
@@ -137,9 +138,19 @@ Contract read_contract(const std::string& path) {
 
 Contract find_contract(const std::string& name_or_path) {
   const std::vector<std::string> names = builtin_contract_names();
-  return std::find(names.begin(), names.end(), name_or_path) != names.end()
-             ? builtin_contract(name_or_path)
-             : read_contract(name_or_path);
+  if (std::find(names.begin(), names.end(), name_or_path) != names.end()) {
+    return builtin_contract(name_or_path);
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(name_or_path, error)) {
+    std::string known;
+    for (const std::string& name : names) {
+      known += join(known.empty() ? "" : ", ", name);
+    }
+    throw InputError(join("contract '", printable(name_or_path, 400),
+                          "' is no file and no built-in one; these are ", known));
+  }
+  return read_contract(name_or_path);
 }
 
 std::string write_contract(const Contract& contract) {

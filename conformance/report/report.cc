@@ -77,10 +77,17 @@ bool fails_run(const CaseResult& result, bool strict) {
 }
 
 int exit_status(const std::vector<CaseResult>& results, bool strict) {
-  return std::any_of(results.begin(), results.end(),
-                     [strict](const CaseResult& result) { return fails_run(result, strict); })
-             ? 1
-             : 0;
+  const bool failed =
+      std::any_of(results.begin(), results.end(),
+                  [strict](const CaseResult& result) { return fails_run(result, strict); });
+  return failed || (strict && judges_nothing(results)) ? 1 : 0;
+}
+
+bool judges_nothing(const std::vector<CaseResult>& results) {
+  return !results.empty() &&
+         std::all_of(results.begin(), results.end(), [](const CaseResult& result) {
+           return result.verdict == Verdict::unsupported;
+         });
 }
 
 }  // namespace bdlm

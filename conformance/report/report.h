@@ -114,5 +114,7 @@ bool fails_run(const CaseResult& result, bool strict);
 /// Status with which a run of these cases exits: 1 where one of them fails it, else 0. Bad input is
 /// status 2 and never gets here.
 int exit_status(const std::vector<CaseResult>& results, bool strict);
+/// Whether there are cases and every one is UNSUPPORTED: under `strict` that fails the run.
+bool judges_nothing(const std::vector<CaseResult>& results);
 
 }  // namespace bdlm

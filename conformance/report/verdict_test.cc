@@ -43,6 +43,13 @@ BOOST_AUTO_TEST_CASE(exit_rules) {
     }
   }
   BOOST_TEST(exit_status({}, true) == 0);
+  // Entries that are NULL are declared; but a run that judges nothing is no success.
+  CaseResult absent;
+  absent.verdict = Verdict::unsupported;
+  absent.reason = Reason::null_entry;
+  BOOST_TEST(exit_status({absent, absent}, false) == 0);
+  BOOST_TEST(exit_status({absent, absent}, true) == 1);
+  BOOST_TEST(exit_status({absent, CaseResult{}}, true) == 0);
 }
 
 // lower(name) = summary key, and all eight differ.
