@@ -21,6 +21,7 @@
 
 #include "bench/attention_problem_on_device.h"
 #include "reference/base/philox.h"
+#include "reference/base/special_values.h"
 
 namespace bdlm {
 namespace {
@@ -68,7 +69,7 @@ class Worst {
  public:
   void take(double got, double want, double bound) {
     const double off = std::abs(got - want);
-    const double share = off == 0 ? 0 : std::isfinite(off) && bound > 0 ? off / bound : INFINITY;
+    const double share = off == 0 ? 0 : std::isfinite(off) && bound > 0 ? off / bound : infinity;
     double seen = share_.load();
     while (share > seen && !share_.compare_exchange_weak(seen, share)) {
     }
@@ -172,7 +173,7 @@ class Samples {
     const float* q = q_.at(row, head);
     const float* d_o = d_o_.at(row, head);
     std::vector<double> scores, dp, dp_size;
-    double most = -INFINITY;
+    double most = -infinity;
     double largest = 0;
     each_key(row, [&](const float* k, const float* v) {
       const Dot s = dot(q, k, d_);

@@ -19,7 +19,7 @@ std::string message(const std::string& text) {
     const Json json = parse_json(text, "c.json");
     parse_contract(view(json, "c.json"));
   } catch (const Error& error) {
-    const std::string what = error.what();
+    std::string what = error.what();
     BOOST_TEST(what.find_first_of("\n\r") == std::string::npos);
     return what;
   }

@@ -6,6 +6,7 @@
 
 #include "conformance/plugin/bdlm_plugin.h"
 
+/* NOLINTBEGIN(readability-identifier-naming): names of C */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -47,6 +48,7 @@ BDLM_EXPORT bdlm_status bdlm_attention_bounds_workspace(void* context,
 BDLM_EXPORT bdlm_status bdlm_attention_bounds(void* context,
                                               const bdlm_attention_bounds_args* args);
 
+/* NOLINTEND(readability-identifier-naming) */
 #ifdef __cplusplus
 }
 #endif
