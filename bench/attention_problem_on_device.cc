@@ -7,10 +7,6 @@
 namespace bdlm {
 namespace {
 
-int64_t bytes_of(Dtype dtype) {
-  return dtype == Dtype::bf16 || dtype == Dtype::fp16 ? 2 : dtype == Dtype::fp32 ? 4 : 8;
-}
-
 std::unique_ptr<DeviceMemory> random_bf16(const Plugin& plugin, int64_t count, uint64_t seed,
                                           uint32_t tensor) {
   std::vector<uint16_t> bits(count);
@@ -60,7 +56,7 @@ bdlm_tensor& DeviceCalls::output(const char* name, Dtype dtype, int64_t rows, in
   view->name = name;
   view->dtype = dtype;
   view->memory =
-      std::make_unique<DeviceMemory>(plugin_, rows * heads * width * bytes_of(dtype), false);
+      std::make_unique<DeviceMemory>(plugin_, rows * heads * width * size_of(dtype), false);
   view->tensor = {view->memory->get(),
                   plugin_->device,
                   flat ? 2 : 3,

@@ -57,6 +57,10 @@ std::vector<std::byte> bytes_of(const InputTensor& input) {
   return out;
 }
 
+std::string golden_path(const std::string& folder, const GoldenCase& c) {
+  return join(folder, '/', c.family(), '/', c.id, ".safetensors");
+}
+
 void write_golden_file(const std::string& path, const GoldenCase& c, const GoldenVector& vector,
                        Making making) {
   std::vector<TensorData> tensors;

@@ -18,6 +18,9 @@ namespace bdlm {
 /// The bytes of an input as its dtype has them, little-endian.
 std::vector<std::byte> bytes_of(const InputTensor& input);
 
+/// Where a vector is stored below a folder of vectors.
+std::string golden_path(const std::string& folder, const GoldenCase& c);
+
 void write_golden_file(const std::string& path, const GoldenCase& c, const GoldenVector& vector,
                        Making making);
 

@@ -21,10 +21,6 @@ using OrderedJson = nlohmann::ordered_json;
 /// Largest size of all stored files together.
 constexpr int64_t most_bytes = int64_t{8} << 20;
 
-std::string path_of(const std::string& folder, const GoldenCase& c) {
-  return join(folder, '/', c.family(), '/', c.id, ".safetensors");
-}
-
 void make_folder(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -36,7 +32,7 @@ std::vector<std::string> strangers(const std::string& folder) {
   std::set<std::string> known;
   for (const GoldenCase& c : golden_cases()) {
     if (c.stored) {
-      known.insert(fs::path(path_of(folder, c)).lexically_normal().string());
+      known.insert(fs::path(golden_path(folder, c)).lexically_normal().string());
     }
   }
   std::vector<std::string> out;
@@ -80,7 +76,7 @@ Checked check_one(const GoldenCase& c, const std::string& folder, const Manifest
   if (entry == nullptr || !c.stored) {
     return out;
   }
-  const std::string path = path_of(folder, c);
+  const std::string path = golden_path(folder, c);
   try {
     const std::string digest = sha256_of_file(path);
     if (digest != entry->sha256) {
@@ -108,13 +104,13 @@ int64_t write_golden_folder(const std::string& folder) {
     const GoldenVector vector = make_vector(c);
     entries[i] = manifest_json(c, vector);
     if (c.stored) {
-      write_golden_file(path_of(folder, c), c, vector, Making::all);
-      entries[i]["sha256"] = sha256_of_file(path_of(folder, c));
+      write_golden_file(golden_path(folder, c), c, vector, Making::all);
+      entries[i]["sha256"] = sha256_of_file(golden_path(folder, c));
     }
   });
   int64_t bytes = 0;
   for (const GoldenCase& c : cases) {
-    bytes += c.stored ? static_cast<int64_t>(fs::file_size(path_of(folder, c))) : 0;
+    bytes += c.stored ? static_cast<int64_t>(fs::file_size(golden_path(folder, c))) : 0;
   }
   require(bytes <= most_bytes, "the stored vectors have ", bytes, " bytes; allowed are ",
           most_bytes);

@@ -78,30 +78,21 @@ void judge_attention_file(const GoldenCase& c, const SafetensorsFile& file,
   ExpectedAttention expected =
       expected_attention(problem, decomposition, builtin_contract(c.contract));
   AttentionOutputs got;
-  struct Output {
-    const char* name;
-    ExpectedTensor ExpectedAttention::*expected;
-    ByStream<double> AttentionOutputs::*got;
-  };
-  constexpr Output outputs[] = {{"o", &ExpectedAttention::o, &AttentionOutputs::o},
-                                {"lse", &ExpectedAttention::lse, &AttentionOutputs::lse},
-                                {"dq", &ExpectedAttention::dq, &AttentionOutputs::dq},
-                                {"dk", &ExpectedAttention::dk, &AttentionOutputs::dk},
-                                {"dv", &ExpectedAttention::dv, &AttentionOutputs::dv}};
+  constexpr const char* names[] = {"o", "lse", "dq", "dk", "dv"};  // by OutputKind
   bool complete = true;
-  for (const Output& output : outputs) {
+  for (const AttentionOutput& output : attention_outputs) {
+    const std::string name = names[static_cast<size_t>(output.kind)];
     ExpectedTensor& to = expected.*output.expected;
-    if (output.name[0] == 'd' && !backward) {
+    if (name[0] == 'd' && !backward) {
       continue;
     }
-    const OutputTensor& t = find_output(right, output.name, c.id);
+    const OutputTensor& t = find_output(right, name, c.id);
     require<FileError>(
         t.value.size() == to.value[0].size() * 2 && t.deviation.size() == t.value.size(), c.id,
         ": the stored vector has another shape than this version's");
     to.value = halves(t.value);
     to.bound = halves(t.bound);
     to.deviation = halves(t.deviation);
-    to.channels = channels_of(t);
     const auto values = read_output(file, t, result);
     complete = complete && values.has_value();
     if (values) {
@@ -172,10 +163,6 @@ void judge_other_file(const GoldenCase& c, const SafetensorsFile& file,
   }
 }
 
-std::string stored_path(const std::string& golden, const GoldenCase& c) {
-  return join(golden, '/', c.family(), '/', c.id, ".safetensors");
-}
-
 /// Right values that someone has changed judge nothing.
 void check_digest(const std::string& path, const std::string& expected) {
   const std::string digest = sha256_of_file(path);
@@ -196,7 +183,7 @@ CaseResult judge_output_file(const GoldenCase& c, const std::string& path,
     if (golden.empty() || !c.stored) {
       right = make_vector(c).outputs;
     } else {
-      const std::string stored = stored_path(golden, c);
+      const std::string stored = golden_path(golden, c);
       right = read_golden_outputs(SafetensorsFile(stored), stored);
     }
     if (std::holds_alternative<AttentionVector>(c.what)) {
@@ -235,7 +222,7 @@ std::vector<CaseResult> judge_outputs(const OutputsOptions& options) {
   for (const GoldenCase& c : select_golden_cases(options.ids, false)) {
     if (files.erase(c.id) == 1) {
       if (!options.golden.empty() && c.stored) {
-        check_digest(stored_path(options.golden, c), digests[c.id]);
+        check_digest(golden_path(options.golden, c), digests[c.id]);
       }
       out.push_back(
           judge_output_file(c, join(options.folder, '/', c.id, ".safetensors"), options.golden));

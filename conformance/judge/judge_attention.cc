@@ -1,24 +1,16 @@
 #include "conformance/judge/judge_attention.h"
 
 #include <limits>
+#include <span>
 
 #include "reference/base/error.h"
 
 namespace bdlm {
 namespace {
 
-struct Output {
-  OutputKind kind;
-  ExpectedTensor ExpectedAttention::*expected;
-  ByStream<double> AttentionOutputs::*got;
-};
-const std::vector<Output> forward_outputs{
-    {OutputKind::o, &ExpectedAttention::o, &AttentionOutputs::o},
-    {OutputKind::lse, &ExpectedAttention::lse, &AttentionOutputs::lse}};
-const std::vector<Output> backward_outputs{
-    {OutputKind::dq, &ExpectedAttention::dq, &AttentionOutputs::dq},
-    {OutputKind::dk, &ExpectedAttention::dk, &AttentionOutputs::dk},
-    {OutputKind::dv, &ExpectedAttention::dv, &AttentionOutputs::dv}};
+using OutputList = std::span<const AttentionOutput>;
+constexpr OutputList forward_outputs = OutputList(attention_outputs).first(2);
+constexpr OutputList backward_outputs = OutputList(attention_outputs).subspan(2);
 
 /// Offsets of a pair's channels, and its terms.
 struct PairAt {
@@ -128,11 +120,11 @@ std::vector<TensorResult> judge_attention(const AttentionProblem<double>& proble
     dropped = without_pair(problem, expected, *pair);
   }
   std::vector<TensorResult> results;
-  const auto judge = [&](const std::vector<Output>& outputs) {
+  const auto judge = [&](OutputList outputs) {
     const size_t first = results.size();
     bool passes = true;
     bool caught = false;
-    for (const Output& output : outputs) {
+    for (const AttentionOutput& output : outputs) {
       const auto verdict_on = [&](const AttentionOutputs& values) {
         return judge_tensor(output.kind, problem.shape, decomposition, expected.*output.expected,
                             values.*output.got, gaussian);

@@ -1,12 +1,30 @@
 #pragma once
 // The verdict on all outputs of one attention layer.
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "conformance/judge/judge_tensor.h"
 
 namespace bdlm {
+
+/// Where an output stands among those expected and those that came out.
+struct AttentionOutput {
+  OutputKind kind;
+  ExpectedTensor ExpectedAttention::*expected;
+  ByStream<double> AttentionOutputs::*got;
+};
+/// In the order of OutputKind: the two of the forward, the three of the backward.
+inline constexpr AttentionOutput attention_outputs[] = {
+    {OutputKind::o, &ExpectedAttention::o, &AttentionOutputs::o},
+    {OutputKind::lse, &ExpectedAttention::lse, &AttentionOutputs::lse},
+    {OutputKind::dq, &ExpectedAttention::dq, &AttentionOutputs::dq},
+    {OutputKind::dk, &ExpectedAttention::dk, &AttentionOutputs::dk},
+    {OutputKind::dv, &ExpectedAttention::dv, &AttentionOutputs::dv}};
+inline constexpr const AttentionOutput& output_of(OutputKind kind) {
+  return attention_outputs[static_cast<size_t>(kind)];
+}
 
 /// One query row, head and key.
 struct Pair {

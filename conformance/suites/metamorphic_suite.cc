@@ -140,38 +140,6 @@ struct RowOf {
   int64_t row;
 };
 
-const ByStream<double>& values(OutputKind kind, const AttentionOutputs& out) {
-  switch (kind) {
-    case OutputKind::o:
-      return out.o;
-    case OutputKind::lse:
-      return out.lse;
-    case OutputKind::dq:
-      return out.dq;
-    case OutputKind::dk:
-      return out.dk;
-    case OutputKind::dv:
-      return out.dv;
-  }
-  throw LogicError("this output does not exist");
-}
-
-const ExpectedTensor& values(OutputKind kind, const ExpectedAttention& expected) {
-  switch (kind) {
-    case OutputKind::o:
-      return expected.o;
-    case OutputKind::lse:
-      return expected.lse;
-    case OutputKind::dq:
-      return expected.dq;
-    case OutputKind::dk:
-      return expected.dk;
-    case OutputKind::dv:
-      return expected.dv;
-  }
-  throw LogicError("this output does not exist");
-}
-
 /// Rows that must keep their bits when what they may not see becomes `value`. NaN and infinities
 /// may send a backend to other kernels, which round elsewhere: rows that are still within their
 /// bounds are MARGINAL then.
@@ -188,11 +156,11 @@ class KeptRows {
   /// False where the case has failed.
   bool compare(size_t group, const RowOf& at, const AttentionOutputs& before,
                const AttentionOutputs& after) {
-    const std::vector<double> now = row_of(at, values(at.kind, after));
+    const std::vector<double> now = row_of(at, after.*output_of(at.kind).got);
     const std::string row = join(name(at.kind), " of ", name(at.stream), " row ", at.row, " of ",
                                  r_.layout.shape.sequence.length());
     const std::string differs =
-        difference({{row, row_of(at, values(at.kind, before))}}, {{row, now}});
+        difference({{row, row_of(at, before.*output_of(at.kind).got)}}, {{row, now}});
     if (differs.empty()) {
       return true;
     }
@@ -225,7 +193,7 @@ class KeptRows {
         expected_.push_back(expected_attention(problem_, parts, backend_.contract()));
       }
     }
-    const ExpectedTensor& expected = values(at.kind, expected_[group]);
+    const ExpectedTensor& expected = expected_[group].*output_of(at.kind).expected;
     const std::vector<double> right = row_of(at, expected.value);
     const std::vector<double> bound = row_of(at, expected.bound);
     for (size_t i = 0; i < now.size(); ++i) {

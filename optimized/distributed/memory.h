@@ -2,6 +2,7 @@
 // The memory in which a rank's tensors live, and the few operations on it besides a backend's own.
 
 #include <cstdint>
+#include <memory>
 
 #include "optimized/distributed/formats.h"
 #include "reference/schedule/communicator.h"
@@ -48,41 +49,20 @@ class Block {
  public:
   Block() = default;
   Block(Memory& memory, int64_t bytes)
-      : memory_(&memory), data_(bytes > 0 ? memory.allocate(bytes) : nullptr), bytes_(bytes) {}
-  Block(Block&& other) noexcept { swap(other); }
-  Block& operator=(Block&& other) noexcept {
-    Block taken(static_cast<Block&&>(other));
-    swap(taken);
-    return *this;
-  }
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-  ~Block() {
-    if (data_ != nullptr) {
-      memory_->release(data_);
-    }
-  }
+      : data_(bytes > 0 ? memory.allocate(bytes) : nullptr, Release{&memory}), bytes_(bytes) {}
 
   /// The address `bytes` behind the beginning.
-  char* at(int64_t bytes) const { return static_cast<char*>(data_) + bytes; }
-  void* data() const { return data_; }
+  char* at(int64_t bytes) const { return static_cast<char*>(data()) + bytes; }
+  void* data() const { return data_.get(); }
   int64_t bytes() const { return bytes_; }
 
  private:
-  void swap(Block& other) noexcept {
-    Memory* memory = memory_;
-    void* data = data_;
-    const int64_t bytes = bytes_;
-    memory_ = other.memory_;
-    data_ = other.data_;
-    bytes_ = other.bytes_;
-    other.memory_ = memory;
-    other.data_ = data;
-    other.bytes_ = bytes;
-  }
+  struct Release {
+    Memory* memory;
+    void operator()(void* block) const { memory->release(block); }
+  };
 
-  Memory* memory_ = nullptr;
-  void* data_ = nullptr;
+  std::unique_ptr<void, Release> data_;
   int64_t bytes_ = 0;
 };
 
