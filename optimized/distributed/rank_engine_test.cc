@@ -43,6 +43,51 @@ BOOST_AUTO_TEST_CASE(every_scheme_is_the_same_function) {
   }
 }
 
+/// The same steps with one band each: states continue, and gradients of a buffer are added up.
+std::vector<Step> band_by_band(const std::vector<Step>& steps) {
+  std::vector<Step> out;
+  for (const Step& step : steps) {
+    if (const auto* attend = std::get_if<Attend>(&step)) {
+      for (const Band& band : attend->bands) {
+        const bool first = &band == attend->bands.data();
+        out.push_back(Attend{attend->buffer, attend->state, attend->from_state || !first, {band}});
+      }
+    } else if (const auto* backward = std::get_if<AttendBackward>(&step)) {
+      for (const Band& band : backward->bands) {
+        out.push_back(AttendBackward{backward->buffer, {band}});
+      }
+    } else {
+      out.push_back(step);
+    }
+  }
+  return out;
+}
+
+BOOST_AUTO_TEST_CASE(parts_of_a_buffer_are_added) {
+  const auto make = [] { return on_host(bdlm_cpu_backend()); };
+  const Contract contract = make().backend->contract();
+  const Sequence sequence = Sequence::uniform(24, 4);
+  const LayoutCase layout{{sequence, 4, "", ""}, {}, Scheme::csbp, 2, BlockAssignment::dual_end};
+  const AttentionShape shape{2, 1, 16};
+  const AttentionProblem<double> problem = backend_data(shape, 24, DataKind::gauss, 3, contract);
+  const Layer layer{sequence, {}, 2, 1, 16, problem.scale};
+  std::vector<RankPlan> plans = groups_of(layout)[0];
+  size_t backwards = 0;
+  for (RankPlan& plan : plans) {
+    const size_t before = plan.backward.size();
+    plan.forward = band_by_band(plan.forward);
+    plan.backward = band_by_band(plan.backward);
+    backwards += plan.backward.size() - before;
+  }
+  BOOST_TEST(backwards > 2u);
+  const BackendOutcome got = run_on_ranks(make, layer, plans, problem);
+  const Decomposition parts = of_plans(sequence, {}, plans);
+  for (const TensorResult& t : judge_attention(
+           problem, parts, expected_attention(problem, parts, contract), got.outputs, true)) {
+    BOOST_TEST((t.verdict < Verdict::fail), t.tensor << ' ' << t.detail);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_it_cannot_do_is_said) {
   BOOST_CHECK_THROW(formats_of(builtin_contract("bf16")), InputError);
   const Sequence sequence = Sequence::uniform(8, 2);
